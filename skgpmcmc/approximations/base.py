@@ -91,7 +91,7 @@ class GaussianApproximation:
         """Return q whose sites have the slope and the curvature of log p(y | f) at f.
 
         Where log p(y | f) is not concave, the precision of the site is zero. Another `slope` may
-        take the place of that of log p(y | f): with K^-1 f, the mean of q is f.
+        replace the slope of log p(y | f): with K^-1 f, the mean of q is f.
         """
         own, precision = observed.slope_and_precision(f)
         slope = own if slope is None else slope

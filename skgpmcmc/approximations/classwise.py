@@ -41,7 +41,7 @@ _MEAN_TOLERANCE = 0.01
 #: Log2 of the number of points with which averages over q are computed.
 _LOG2_POINTS = 6
 #: Least variance of a latent value, without the coupling of classes, in units of the prior's.
-_LEAST_VARIANCE = 1e-12
+_LEAST_UNCOUPLED_VARIANCE = 1e-12
 #: Least precision of a site.
 _LEAST_PRECISION = 1e-12
 
@@ -160,7 +160,7 @@ class ClasswiseApproximation(GaussianApproximation):
         for prior, E in zip(self.prior.priors, self.smoothed_inverses, strict=True):
             half, variance = prior.smooth(E)
             # The difference is a rounding error if the data determine a latent value.
-            alone.append(np.maximum(variance, _LEAST_VARIANCE * prior.variance))
+            alone.append(np.maximum(variance, _LEAST_UNCOUPLED_VARIANCE * prior.variance))
             halves.append(linalg.solve_lower(self.chol_M, half, overwrite=True))
         stacked = np.stack(halves)
         covariances = np.einsum("cki,dki->icd", stacked, stacked)

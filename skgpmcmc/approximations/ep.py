@@ -175,7 +175,7 @@ class _Sweep(NamedTuple):
     def least_variance_ratio(self, precision: FloatArray) -> float:
         """Return the least ratio of a variance, tilted or under q, to that of the cavity.
 
-        `precision` has those of the sites; (n,).
+        `precision` has the precisions of the sites; (n,).
         """
         cavity = self.cavities.precision
         tilted = 1.0 - self.tilted.beta / cavity

@@ -6,7 +6,7 @@ from .covariance import Covariance, CrossCovariance, make_covariance
 from .default_priors import (
     default_hyperprior,
     default_priors,
-    is_known,
+    has_default_rule,
     is_length_scale,
     owner_of,
     paper_prior,
@@ -48,7 +48,7 @@ __all__ = [
     "default_hyperprior",
     "default_kernel",
     "default_priors",
-    "is_known",
+    "has_default_rule",
     "is_length_scale",
     "length_bounds",
     "make_covariance",

@@ -15,7 +15,7 @@ from .cross import contract_cross, cross_matrix
 
 
 class ConstantCovariance(Covariance):
-    """The same covariance for all pairs of rows."""
+    """A constant, the covariance of all pairs of rows."""
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:

@@ -257,7 +257,7 @@ def contract_distances(Z: CenteredInputs, Z_new: CenteredInputs, M: FloatArray) 
 
 
 def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> FloatArray:
-    """Squared distances of rows of Z_new to those of Z, (m, n); through one product unless `exact`.
+    """Squared distances of rows of Z_new and of Z, (m, n); by one product unless `exact`.
 
     The product has an error of about 1e-16 |z|^2. It is harmless if the correlation is smooth in D,
     but not if the correlation depends on sqrt(D), as for Matern with nu = 1/2, which needs `exact`.

@@ -230,7 +230,7 @@ def owner_of(kernel: Kernel, name: str) -> tuple[Kernel, str]:
     return kernel.get_params().get(path, kernel), own_name
 
 
-def is_known(kernel: Kernel, name: str) -> bool:
+def has_default_rule(kernel: Kernel, name: str) -> bool:
     """Whether there is a default rule for a hyper-parameter of a kernel."""
     return _find_kernel_rule(kernel, name) is not None
 

@@ -106,7 +106,7 @@ class HyperPrior:
             if coefficients[name] is None
         ]
         in_closed_form = [coefficients.get(name) or _ZERO_COEFFICIENTS for name in self.names]
-        self._density = _LogDensity(in_closed_form, [*others, *self._groups])
+        self._density = _ThetaDensity(in_closed_form, [*others, *self._groups])
 
     def _make_shrinkage(self, shrunk: Mapping[str, FloatArray]) -> tuple[IntArray, Shrinkage]:
         """Return the positions of the length-scales that shrink and of tau, and their prior."""
@@ -299,7 +299,7 @@ class _Coefficients(NamedTuple):
 _ZERO_COEFFICIENTS = _Coefficients(0.0, 1.0, 0.0, 0.0, 0.0)
 
 
-class _LogDensity:
+class _ThetaDensity:
     """Log density of theta: components of the form of `_Coefficients` at once, then the others."""
 
     def __init__(
@@ -405,7 +405,7 @@ def _find_coefficients(distribution: Any, *, positive: bool) -> _Coefficients | 
     with np.errstate(all="ignore"):
         coefficients = _FAMILY_COEFFICIENTS[family](float(np.log(scale)), *shapes)
         ends = np.array([[-LOG_SCALE_LIMIT], [LOG_SCALE_LIMIT]])
-        total, slope = _LogDensity([coefficients]).value_and_slope(ends)
+        total, slope = _ThetaDensity([coefficients]).value_and_slope(ends)
     # All terms are largest at the ends: if they are finite there, no call overflows between.
     return coefficients if np.all(np.isfinite(total)) and np.all(np.isfinite(slope)) else None
 

@@ -38,13 +38,13 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
     if not _is_scalar_valued(kernel):
         raise ValueError(
             "kernel must be a scalar-valued covariance from sklearn.gaussian_process.kernels "
-            f"(such as ConstantKernel() * RBF()) or None; got {_quote(kernel)}."
+            f"(such as ConstantKernel() * RBF()) or None; got {_repr(kernel)}."
         )
     values = kernel.get_params()
     for hyperparameter in kernel.hyperparameters:
         if hyperparameter.name not in values:
             raise ValueError(
-                f"kernel={_quote(kernel)} has the hyper-parameter {hyperparameter.name!r}, which "
+                f"kernel={_repr(kernel)} has the hyper-parameter {hyperparameter.name!r}, which "
                 f"is not among the names of its get_params, {sorted(values)}: name the "
                 "hyper-parameters of its parts as there, such as 'k1__length_scale'."
             )
@@ -59,7 +59,7 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
     return kernel
 
 
-def _quote(kernel: Any) -> str:
+def _repr(kernel: Any) -> str:
     """Return the repr of a kernel, or its class if the repr fails."""
     try:
         return repr(kernel)
@@ -152,21 +152,21 @@ def check_matrix(kernel: Kernel, X: FloatArray) -> None:
             K = np.asarray(kernel(few), dtype=float)
     except Exception as error:
         raise ValueError(
-            f"kernel={_quote(kernel)} cannot be evaluated at the training rows "
+            f"kernel={_repr(kernel)} cannot be evaluated at the training rows "
             f"({type(error).__name__}: {error}): check its parameters, and what it expects of X."
         ) from error
     shapes = (np.shape(diagonal), np.shape(cross), K.shape)
     wanted = ((len(X),), (len(X), len(few)), (len(few), len(few)))
     if shapes != wanted:
         raise ValueError(
-            f"kernel={_quote(kernel)} gives arrays of shapes {shapes} for its diagonal, for all "
+            f"kernel={_repr(kernel)} gives arrays of shapes {shapes} for its diagonal, for all "
             f"rows of X with {len(few)} of them, and for these alone; they must be {wanted}."
         )
     _check_entries(kernel, diagonal, cross, K)
     least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
     if least < -_INDEFINITE_SHARE * float(np.max(diagonal)):
         raise ValueError(
-            f"kernel={_quote(kernel)} is no covariance: its matrix for the first {len(few)} rows "
+            f"kernel={_repr(kernel)} is no covariance: its matrix for the first {len(few)} rows "
             f"of X has the eigenvalue {least:.3g}. Use a positive semidefinite kernel."
         )
 
@@ -177,18 +177,18 @@ def _check_entries(kernel: Kernel, diagonal: FloatArray, cross: FloatArray, K: F
     finite[: len(K)] &= np.isfinite(K).all(axis=1)
     if not finite.all():
         raise ValueError(
-            f"kernel={_quote(kernel)} is not finite in row {int(np.argmin(finite))} of X: check "
+            f"kernel={_repr(kernel)} is not finite in row {int(np.argmin(finite))} of X: check "
             "its parameters, and the scale of the features."
         )
     if not np.all(diagonal < _LARGEST_VARIANCE):
         row = int(np.argmin(diagonal < _LARGEST_VARIANCE))
         raise ValueError(
-            f"kernel={_quote(kernel)} has the variance {diagonal[row]:g} at row {row} of X: scale "
+            f"kernel={_repr(kernel)} has the variance {diagonal[row]:g} at row {row} of X: scale "
             "the features, such as with make_pipeline(StandardScaler(), ...)."
         )
     if not np.any(diagonal > 0.0):
         raise ValueError(
-            f"kernel={_quote(kernel)} has no variance at any training row, so the latent function "
+            f"kernel={_repr(kernel)} has no variance at any training row, so the latent function "
             "would be zero: give its constant a positive value."
         )
 
@@ -211,6 +211,6 @@ def check_gradient(covariance: Covariance, remedy: str) -> None:
             return
         problem = f"it has {gradient.size} derivatives for {few.start.size} of them"
     raise ValueError(
-        f"kernel={_quote(covariance.kernel)} has no gradient in its hyper-parameters ({problem}): "
+        f"kernel={_repr(covariance.kernel)} has no gradient in its hyper-parameters ({problem}): "
         f"make it support eval_gradient=True, or {remedy}."
     )

@@ -69,9 +69,9 @@ def period_bounds(X: FloatArray) -> tuple[float, float]:
     -------
     tuple of float
         In units of X. The lower end is the median distance of a row to its fifth nearest neighbor,
-        twice that of `length_bounds`: of rows in a line about three are within such a period, and
-        fewer than two do not tell it from longer ones. The upper end is the width of the data: a
-        longer period is not seen to repeat.
+        twice the lower end of `length_bounds`. About three of the rows on a line are then within a
+        period; with fewer than two the data cannot distinguish it from longer periods. The upper
+        end is the width of the data, as the data show no repetition of longer periods.
     """
     low, width = _measure_spacing(X)
     return _BOUNDS_OF_ONE_ROW if width == 0.0 else _order_bounds(low / _NEIGHBOR_SHARE, width)

@@ -20,7 +20,7 @@ from ..numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_ro
 from .covariance import Covariance, CrossCovariance
 from .cross import contract_cross
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 
 #: Relative precision of doubles.
 _EPS = float(np.finfo(float).eps)
@@ -318,7 +318,7 @@ class GaussianPrior:
     def _remembered(self) -> dict[Hashable, Any]:
         return {}
 
-    def remember(self, what: Hashable, make: Callable[[], T]) -> T:
+    def remember(self, what: Hashable, make: Callable[[], Result]) -> Result:
         """Return the result of `make`, computed once and kept as long as the root of K.
 
         The result must depend on theta and the data alone, as a mass matrix does, so that it is
@@ -326,7 +326,7 @@ class GaussianPrior:
         """
         if what not in self._remembered:
             self._remembered[what] = make()
-        found: T = self._remembered[what]
+        found: Result = self._remembered[what]
         return found
 
     def split(self, f: FloatArray) -> FloatArray:

@@ -251,7 +251,7 @@ def cholesky_inverse(L: FloatArray) -> FloatArray:
 
 
 def cholesky_pullback(L: FloatArray, L_bar: FloatArray) -> FloatArray:
-    """Turn derivatives of a scalar in a Cholesky factor L into those in A = L L'.
+    """Turn derivatives of a scalar in a Cholesky factor L into derivatives in A = L L'.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ def cholesky_pullback(L: FloatArray, L_bar: FloatArray) -> FloatArray:
 
 
 def _pull_back_by_halves(L: FloatArray, bar: FloatArray) -> None:
-    """Replace derivatives in L by those in A, in place.
+    """Replace derivatives in L by derivatives in A, in place.
 
     With L = [L1 0; C L2] and A = [A1 .; B A2], a factorization computes A1 = L1 L1', then
     C = B L1'^-1, then A2 - C C' = L2 L2'. Reverse mode takes these steps in the opposite order.

@@ -38,7 +38,7 @@ class LostWorkersError(RuntimeError):
 class Journal(Protocol):
     """Stores the results of a run, and returns them when the run is repeated."""
 
-    def missing(self, calls: list[Call], name: str) -> list[Call]:
+    def find_missing(self, calls: list[Call], name: str) -> list[Call]:
         """Return the calls of a named batch whose results are not stored."""
 
     def fill_in(self, done: list[Any]) -> list[Any]:
@@ -96,7 +96,7 @@ class Workers:
             If a worker is lost.
         """
         if self._journal is not None:
-            missing = self._journal.missing(calls, name)
+            missing = self._journal.find_missing(calls, name)
             return self._journal.fill_in(self._compute(missing) if missing else [])
         return self._compute(calls)
 

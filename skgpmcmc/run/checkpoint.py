@@ -135,7 +135,7 @@ class Checkpoint:
 
     # --- the journal ------------------------------------------------------------------------------
 
-    def missing(self, calls: list[Call], name: str) -> list[Call]:
+    def find_missing(self, calls: list[Call], name: str) -> list[Call]:
         """Return those of a named batch of calls whose results are not in the file."""
         self._calls = calls
         self._name = name

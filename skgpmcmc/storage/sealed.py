@@ -35,7 +35,7 @@ _MOST_AXES = 8
 
 
 class UnreadableError(ValueError):
-    """A file is not what was written."""
+    """A file is damaged, or of another format."""
 
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
