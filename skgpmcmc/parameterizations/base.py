@@ -177,7 +177,7 @@ class HyperConditional:
     parameterization : Parameterization
     auxiliary : object
         The variables that are held fixed.
-    here : GaussianPrior
+    prior : GaussianPrior
         Prior of f at the current theta.
     free : ndarray of int or None
         Positions of the components that move; None means all of them.
@@ -186,7 +186,7 @@ class HyperConditional:
     model: LatentGP
     parameterization: Parameterization
     auxiliary: Any
-    here: GaussianPrior
+    prior: GaussianPrior
     free: IntArray | None = None
 
     @classmethod
@@ -205,7 +205,7 @@ class HyperConditional:
     @property
     def begin(self) -> Point:
         """The current point."""
-        return self._relocate(self.here)
+        return self._relocate(self.prior)
 
     def at(self, position: FloatArray) -> Point | None:
         """Return the point at a position; None if the prior is zero or K has no factor."""
@@ -221,7 +221,7 @@ class HyperConditional:
         """Return all of theta, including the components that do not move; (p,)."""
         if self.free is None:
             return position
-        theta = self.here.theta.copy()
+        theta = self.prior.theta.copy()
         theta[self.free] = position
         return theta
 
