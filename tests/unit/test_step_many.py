@@ -269,7 +269,7 @@ def test_parts_are_of_sixteen_calls_at_most():
 
 
 def test_the_calls_of_a_journal_are_made_one_by_one():
-    journal = SimpleNamespace(missing=lambda calls, name: calls, fill_in=lambda done: done)
+    journal = SimpleNamespace(find_missing=lambda calls, name: calls, fill_in=lambda done: done)
     with Workers(1, journal) as workers:
         assert workers.group_calls(CALLS, summed_together) is CALLS
         assert join_results(workers.run(CALLS)) == [11 * i for i in range(5)]
