@@ -47,7 +47,8 @@ from skgpmcmc.model import (
     make_covariance,
     paper_prior,
 )
-from skgpmcmc.numerics.linalg import DenseRoot, NotPositiveDefiniteError
+from skgpmcmc.numerics.dynamics import DenseRoot
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.run import chains
 from skgpmcmc.transitions import Trajectory
 

@@ -1,7 +1,7 @@
 """Gaussian approximations of p(f | y, theta), with the log evidence and its gradient.
 
-Cheap posteriors of theta, which the samplers "discretizing" and "tempered" move by, can be imported
-from here too.
+The cheap posteriors of theta, by which the samplers "discretizing" and "tempered" move, can also be
+imported from here.
 """
 
 from typing import Any
@@ -26,15 +26,16 @@ __all__ = [
     "SubsetOfData",
 ]
 
-#: The approximations that have a name in the estimators.
+#: Approximations by their names in the estimators.
 APPROXIMATIONS: dict[str, type[Approximation]] = {"ep": EP, "laplace": Laplace}
 
-_CHEAP = ("CheapApproximation", "EigenExact", "Nystrom", "SubsetOfData")
+#: Names of the cheap posteriors, which are imported on demand.
+_CHEAP_POSTERIORS = ("CheapApproximation", "EigenExact", "Nystrom", "SubsetOfData")
 
 
 def __getattr__(name: str) -> Any:
-    """Return a cheap posterior, which is made of approximations and so imported on demand."""
-    if name not in _CHEAP:
+    """Import a cheap posterior on demand, as its module imports this one."""
+    if name not in _CHEAP_POSTERIORS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from ..hyperposterior import cheap
 

@@ -1,8 +1,8 @@
-"""The Gaussian approximation of p(f | y, theta) that Laplace and EP both give.
+"""Gaussian approximations of p(f | y, theta): the form that Laplace and EP have in common.
 
-Both have the form q(f) = N(f; mu, Sigma) with Sigma^-1 = K^-1 + W, W diagonal and not negative, and
-mu = K a. Everything is computed from B = I + W^1/2 K W^1/2, whose eigenvalues are at least one, so
-that neither K nor W is ever inverted.
+It is q(f) = N(f; mu, Sigma) with Sigma^-1 = K^-1 + W, W diagonal and not negative, and mu = K a.
+Everything is computed from B = I + W^1/2 K W^1/2, whose eigenvalues are at least one, so that
+neither K nor W is ever inverted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .._typing import BoolArray, FloatArray
 from ..likelihoods.base import Likelihood
 from ..model.joint import LatentGP
 from ..model.observations import Observations
-from ..model.prior import Conditional, GaussianPrior, GivenSites
+from ..model.prior import Conditional, ConditionalGivenSites, GaussianPrior
 from ..numerics import linalg
 
 
@@ -40,9 +40,9 @@ class Cavities(NamedTuple):
     def of(
         cls, marginals: tuple[FloatArray, FloatArray], sites: Sites, prior_variance: FloatArray
     ) -> Self:
-        """Take sites from the means and variances of q; Rasmussen & Williams (2006), (3.56)."""
+        """Remove each site from its marginal of q; Rasmussen & Williams (2006), (3.56)."""
         mean, var = marginals
-        # With no negative site a cavity is never wider than the prior; rounding must not say so.
+        # As no site is negative, a cavity is wider than the prior by rounding alone.
         precision = np.maximum(1.0 / var - sites.precision, 1.0 / prior_variance)
         return cls(mean / var - sites.shift, precision)
 
@@ -59,7 +59,7 @@ class LatentDraws(NamedTuple):
     log_ratio: FloatArray  # (m,), log density relative to N(f; 0, K)
 
 
-#: Differences from one below this have lost four digits.
+#: Difference of a variance from one, in units of the prior's, that has lost four digits.
 _CANCELLED = 1e-4
 #: Step of the finite difference for a third cumulant, in cavity standard deviations.
 _CUMULANT_STEP = 1e-3
@@ -74,14 +74,14 @@ class GaussianApproximation:
     prior : GaussianPrior
         p(f | theta); holds K.
     sites : Sites
-        Their precisions are W, the diagonal that q adds to K^-1.
+        The sites; their precisions are W, the diagonal that q adds to K^-1.
     """
 
     prior: GaussianPrior
     sites: Sites
 
     @classmethod
-    def touching(
+    def match_at(
         cls,
         prior: GaussianPrior,
         observed: Observations,
@@ -90,38 +90,39 @@ class GaussianApproximation:
     ) -> Self:
         """Return q whose sites have the slope and the curvature of log p(y | f) at f.
 
-        Where it is not concave, its curvature counts as none. With another `slope` that of
-        log p(y | f) is ignored: K^-1 f makes f the mean of q.
+        Where log p(y | f) is not concave, the precision of the site is zero. Another `slope` may
+        replace the slope of log p(y | f): with K^-1 f, the mean of q is f.
         """
         own, precision = observed.slope_and_precision(f)
         slope = own if slope is None else slope
-        return cls(prior, Sites(cls.coupled(prior, precision, f) + slope, precision))
+        return cls(prior, Sites(cls.apply_precision(prior, precision, f) + slope, precision))
 
     @staticmethod
-    def coupled(prior: GaussianPrior, precision: FloatArray, f: FloatArray) -> FloatArray:
+    def apply_precision(prior: GaussianPrior, precision: FloatArray, f: FloatArray) -> FloatArray:
         """``W f`` for f of shape (n,)."""
         return precision * f
 
     @classmethod
     def with_weights(cls, prior: GaussianPrior, sites: Sites, weights: FloatArray) -> Self:
-        """Return q where its `weights` are known."""
+        """Return q with given sites, whose `weights` have been computed already."""
         q = cls(prior, sites)
         vars(q)["weights"] = weights
         return q
 
     def __getstate__(self) -> dict[str, Any]:
-        # Factors are rebuilt on demand; what is O(n) goes along, to be the same after a journey.
+        # Matrices are computed again on demand. Vectors are kept, so that they are the same to the
+        # last bit in another process.
         names = ("prior", "sites", "weights", "mean")
         return {name: value for name, value in vars(self).items() if name in names}
 
     @property
     def q(self) -> GaussianApproximation:
-        """Itself: a `Density`."""
+        """Itself: every `Density` has a Gaussian approximation q."""
         return self
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
-        """The sites, which make it again with the prior."""
+        """Arrays that determine q together with the prior: those of the sites."""
         return tuple(self.sites)
 
     @property
@@ -138,7 +139,7 @@ class GaussianApproximation:
         shift = self.sites.shift
         if not shift.any():
             return shift
-        # For a strong site the difference would cancel: there a = s o B^-1 (nu / s).
+        # For a strong site the difference would cancel; the form a = s o B^-1 (nu / s) does not.
         strong = self.precision * self.prior.variance > 1.0
         s = self.root_precision
         if strong.all():
@@ -155,7 +156,7 @@ class GaussianApproximation:
         return self.prior.times(self.weights)
 
     def factorize(self) -> Self:
-        """Return itself, with all that draws take made now."""
+        """Compute everything that draws depend on, and return itself."""
         _ = self.prior.factorize(), self.half_log_det_B, self.weights, self.mean
         return self
 
@@ -165,9 +166,10 @@ class GaussianApproximation:
         return Cavities.of(marginals, self.sites, self.prior.variance)
 
     def skewness(self, model: LatentGP) -> FloatArray | None:
-        """Skewness of the margins of f given y, (n,); None where sites are coupled.
+        """Skewness of the tilted distributions, which approximate p(f_i | y); (n,), or None.
 
-        It is that of the third derivative of the tilted log normalizer in the cavity mean.
+        It follows from the third derivative of the tilted log normalizer in the cavity mean. The
+        result is None if sites couple the classes of a row, as with a softmax.
         """
         mean, var = self.cavities().moments
         observed = model.observations_at(self.prior.theta)
@@ -175,17 +177,17 @@ class GaussianApproximation:
         up = observed.tilted_moments(mean + step, var).beta
         at = observed.tilted_moments(mean, var).beta
         down = observed.tilted_moments(mean - step, var).beta
-        # The tilted cumulants are var^k times the derivatives of log Z; beta is minus the second.
-        # Both in units of the cavity, whose own powers could overflow.
+        # The k-th tilted cumulant is var^k times the k-th derivative of log Z; beta is minus the
+        # second derivative. Cumulants are in units of the cavity, so that no power overflows.
         third = -var * (up - down) / (2.0 * _CUMULANT_STEP)
-        shrunk = np.maximum(1.0 - var * at, 0.0)  # below zero by rounding
-        with np.errstate(invalid="ignore", divide="ignore"):  # where nothing is left: no skewness
+        shrunk = np.maximum(1.0 - var * at, 0.0)  # negative by rounding alone
+        with np.errstate(invalid="ignore", divide="ignore"):  # the skewness is 0 without variance
             return np.nan_to_num(third / shrunk**1.5, posinf=0.0, neginf=0.0)
 
     def widen(self, share: float) -> Self:
         """Return q with the same mean and `share` of the precision of its sites."""
         precision = share * self.precision
-        shift = self.weights + self.coupled(self.prior, precision, self.mean)
+        shift = self.weights + self.apply_precision(self.prior, precision, self.mean)
         return type(self)(self.prior, Sites(shift, precision))
 
     @cached_property
@@ -210,7 +212,7 @@ class GaussianApproximation:
 
     @cached_property
     def _inverse_factor(self) -> FloatArray:
-        """L_B^-1, which marginal variances and gradients share; one inverse."""
+        """L_B^-1, which marginal variances and gradients use; one inverse."""
         return linalg.lower_inverse(self.chol_B)
 
     @cached_property
@@ -218,28 +220,29 @@ class GaussianApproximation:
         """Diagonal of Sigma; (n,). Costs one inverse of a triangle.
 
         ``s Sigma s = I - B^-1`` cancels where W_i Sigma_ii is small: the relative error is about
-        eps / (W_i Sigma_ii). That of ``Sigma = K - K s B^-1 s K`` is eps K_ii / Sigma_ii, hence
-        smaller where W_i K_ii < 1; there it steps in once the first has lost four digits.
+        eps / (W_i Sigma_ii). The error of ``Sigma = K - K s B^-1 s K`` is eps K_ii / Sigma_ii,
+        which is smaller if W_i K_ii < 1. This form is used where in addition the first one has lost
+        four digits.
         """
         prior_variance = self.prior.variance
         weight = self.precision * prior_variance  # never below W_i Sigma_ii
         if not weight.any():
             return prior_variance.copy()
-        # For most of them an inverse would not be worth its cost.
+        # If the second form serves most variances, an inverse for the others is not worth its cost.
         if 2 * np.count_nonzero(weight < _CANCELLED) > len(weight):
-            return self._positive(self._variance_by_solving(np.full(len(weight), True)))
+            return self._keep_positive(self._solve_for_variance(np.full(len(weight), True)))
         factor = self._inverse_factor
         shrinkage = 1.0 - np.einsum("ij,ij->j", factor, factor)
         cancelled = (shrinkage < _CANCELLED) & (weight < 1.0)
         variance = shrinkage / np.where(cancelled, 1.0, self.precision)
         if cancelled.any():
-            variance[cancelled] = self._variance_by_solving(cancelled)
-        return self._positive(variance)
+            variance[cancelled] = self._solve_for_variance(cancelled)
+        return self._keep_positive(variance)
 
-    def _positive(self, variance: FloatArray) -> FloatArray:
-        """Mend what rounding has made of variances; what no rounding makes is a fault of K.
+    def _keep_positive(self, variance: FloatArray) -> FloatArray:
+        """Replace variances that rounding has made negative; larger errors are a fault of K.
 
-        The matrix B can have a factor although K has negative eigenvalues, as where a kernel is no
+        B can have a factor although K has negative eigenvalues, for instance if a kernel is no
         covariance in several dimensions.
         """
         prior_variance = self.prior.variance
@@ -249,8 +252,8 @@ class GaussianApproximation:
             )
         return np.where(variance > 0.0, variance, np.finfo(float).eps * prior_variance)
 
-    def _variance_by_solving(self, which: BoolArray) -> FloatArray:
-        """Diagonal of ``K - K s B^-1 s K`` where the mask of shape (n,) says so."""
+    def _solve_for_variance(self, which: BoolArray) -> FloatArray:
+        """Diagonal of ``K - K s B^-1 s K`` for the inputs in a mask of shape (n,)."""
         half = self.prior.columns(which)
         half *= self.root_precision[:, None]
         half = linalg.solve_lower(self.chol_B, half, overwrite=True)
@@ -258,7 +261,7 @@ class GaussianApproximation:
 
     @cached_property
     def root(self) -> FloatArray:
-        """R T'^-1, whose product with its transpose is Sigma: nothing cancels; (n, r)."""
+        """R T'^-1, a root of Sigma that is computed without cancellation; (n, r)."""
         identity = np.eye(self.prior.rank, order="F")
         white = linalg.solve_lower(self.chol_white, identity, transpose=True, overwrite=True)
         return self.prior.unwhiten(white)
@@ -271,11 +274,11 @@ class GaussianApproximation:
     def folded_smoothed_inverse(self) -> FloatArray:
         """Lower triangle T for which ``T + T' = (K + W^-1)^-1 = s s' o B^-1``; one product.
 
-        Freshly allocated in Fortran order, for sums with symmetric weights.
+        T is freshly allocated in Fortran order. Contractions with symmetric weights use it.
         """
         inverse = self._inverse_factor
         finished = "marginal_variance" in vars(self)
-        if finished:  # nothing else wants it: one matrix less
+        if finished:  # the inverse has no other use, so that its memory can be reused
             del vars(self)["_inverse_factor"]
         T = linalg.lower_gram(inverse, overwrite=finished)
         T *= self.root_precision[:, None]
@@ -286,7 +289,7 @@ class GaussianApproximation:
     def kernel_gradient(self, *more: tuple[FloatArray, FloatArray]) -> FloatArray:
         """``sum_ij G_ij dK_ij / dtheta_r``, G = (a a' - (K + W^-1)^-1) / 2 plus `more` x y'.
 
-        Without these it is the gradient of a log evidence that does not change with the sites.
+        Without `more` it is the gradient of a log evidence that is stationary in the sites.
         """
         A = self.folded_smoothed_inverse()
         for x, y in ((0.5 * self.weights, self.weights), *more):
@@ -294,13 +297,13 @@ class GaussianApproximation:
         return -self.prior.contract(A)
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
-        """Independent draws of f."""
+        """Return independent draws of f."""
         if 2 * size > len(self.weights):
-            return self._draws(self.prior.unwhiten(self.sample_white(rng, size)))
-        return self._draws(self._sample_by_conditioning(rng, size))
+            return self._make_draws(self.prior.unwhiten(self.sample_white(rng, size)))
+        return self._make_draws(self._sample_by_conditioning(rng, size))
 
-    def _draws(self, delta: FloatArray) -> LatentDraws:
-        """Return what is known of draws f = mean + delta, (n, m)."""
+    def _make_draws(self, delta: FloatArray) -> LatentDraws:
+        """Return the draws f = mean + delta, (n, m), with their log ratios."""
         return LatentDraws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
@@ -342,14 +345,16 @@ class GaussianApproximation:
         return np.asarray(u - self.prior.times(pulled))
 
     def conditional(self) -> Conditional:
-        """Return f* at new inputs, f integrated out under q."""
+        """Return the conditional at new inputs, f integrated out under q."""
         prior = self.prior
         a = self.weights[:, None]
-        return GivenSites(prior.covariance, prior.kernel_theta, self.chol_B, a, self.root_precision)
+        return ConditionalGivenSites(
+            prior.covariance, prior.kernel_theta, self.chol_B, a, self.root_precision
+        )
 
 
 class ApproximationFit(NamedTuple):
-    """What an approximation found at one theta."""
+    """The result of an approximation at one theta."""
 
     q: GaussianApproximation
     log_evidence: float  # deterministic estimate of log p(y | theta), natural log
@@ -358,7 +363,7 @@ class ApproximationFit(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What an approximation found at one theta, with the gradient of its log evidence."""
+    """The result of an approximation at one theta, with the gradient of its log evidence."""
 
     q: GaussianApproximation
     log_evidence: float
@@ -366,10 +371,10 @@ class Evaluation(NamedTuple):
 
 
 class Approximation(Configuration, ABC):
-    """A way to find a Gaussian q(f) near p(f | y, theta).
+    """Base class: a method that finds a Gaussian q(f) near p(f | y, theta).
 
-    Without a `start`, the result is a function of (y, theta) alone, never of the state of a chain:
-    that is what keeps a pseudo-marginal chain exact whatever the tolerance.
+    Without a `start`, the result is a function of (y, theta) alone, never of the state of a chain.
+    This keeps a pseudo-marginal chain exact whatever the tolerance.
     """
 
     @abstractmethod
@@ -379,9 +384,9 @@ class Approximation(Configuration, ABC):
         """Return q at theta of shape (p,), natural logs, and the approximate log evidence.
 
         With `start`, the iterations begin at these sites instead of at the prior. Inside a
-        pseudo-marginal chain it must be None or a function of theta alone: what it leaves in q
-        within the tolerance would otherwise be the history of the chain. A start from the last
-        theta is for searches.
+        pseudo-marginal chain it must be None or a function of theta alone: q depends on the start
+        within the tolerance, and must not depend on the history of the chain. Searches may start
+        from the sites at the last theta.
         """
 
     def at(self, model: LatentGP, theta: FloatArray) -> GaussianApproximation:
@@ -392,14 +397,14 @@ class Approximation(Configuration, ABC):
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of the log evidence, at a fit iterated to a tight tolerance.
 
-        It is that in the hyper-parameters of the kernel, then of the likelihood, which come first
-        in theta: the evidence depends on no others.
+        Its components are those of the kernel's hyper-parameters, then of the likelihood's, which
+        come first in theta: the evidence depends on no others.
         """
 
     def fit_with_gradient(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None
     ) -> Evaluation:
-        """Fit, with the gradient of the log evidence; arguments are those of `fit`."""
+        """Return q, the log evidence and its gradient; arguments are those of `fit`."""
         fit = self.fit(model, theta, start)
         return Evaluation(fit.q, fit.log_evidence, self.gradient(model, fit))
 
@@ -413,12 +418,12 @@ class Approximation(Configuration, ABC):
         likelihood.check_single(f"approximation={type(self).__name__}", remedy)
 
     def with_few_sweeps(self) -> Approximation:
-        """Return a cheaper one, for proposals that are corrected anyway; here, the same."""
+        """Return a cheaper approximation, for proposals that are corrected; here, itself."""
         return self
 
     @abstractmethod
     def with_tolerance(self, tol: float = ...) -> Approximation:
-        """Return the same with a tighter tolerance, by default one that is enough for gradients.
+        """Return the approximation with a tolerance of at most `tol`, by default for gradients.
 
-        It is of the same class, and has the same values of all other fields.
+        The result is of the same class, and all other fields have the same values.
         """

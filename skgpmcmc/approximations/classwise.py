@@ -5,8 +5,8 @@ K_c for each class, and W = D - D R diag(1/w) R'D. There D is diagonal and posit
 identity for each class, and w = R'D 1 are the weights of the rows. At a mode D = w pi, with the
 class probabilities pi. Everything comes from factors of n x n matrices: those of
 B_c = I + D_c^1/2 K_c D_c^1/2, and of M M' = sum_c E_c with E_c = D_c^1/2 B_c^-1 D_c^1/2. Then
-(K + W^-1)^-1 = S = E - E R (M M')^-1 R'E, also where W is singular, which it always is: a function
-that all classes have in common changes no probability.
+(K + W^-1)^-1 = S = E - E R (M M')^-1 R'E. The formula holds although W is always singular, as a
+function that is added to all classes changes no probability.
 
 References
 ----------
@@ -34,16 +34,16 @@ from .base import GaussianApproximation, LatentDraws, Sites
 from .laplace import laplace_gradient
 from .whitened import gaussian_family
 
-#: Share of the way to the averaged sites that a sweep goes; all of it overshoots.
-_RATE = 0.6
-#: Change of a mean, in standard deviations, below which sweeps end.
-_SETTLED = 0.01
-#: Log2 of the number of points that averages over q are taken with.
+#: Share of the way to the averaged sites by which a sweep moves; the full way would overshoot.
+_SWEEP_SHARE = 0.6
+#: Change of every mean, in standard deviations, below which sweeps end.
+_MEAN_TOLERANCE = 0.01
+#: Log2 of the number of points with which averages over q are computed.
 _LOG2_POINTS = 6
-#: Least variance of a row, without the coupling of classes, in units of the prior's.
-_LEAST_SHARE = 1e-12
+#: Least variance of a latent value, without the coupling of classes, in units of the prior's.
+_LEAST_UNCOUPLED_VARIANCE = 1e-12
 #: Least precision of a site.
-_TINY = 1e-12
+_LEAST_PRECISION = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class ClasswiseApproximation(GaussianApproximation):
     prior: ClasswisePrior
 
     @staticmethod
-    def coupled(prior: GaussianPrior, precision: FloatArray, f: FloatArray) -> FloatArray:
+    def apply_precision(prior: GaussianPrior, precision: FloatArray, f: FloatArray) -> FloatArray:
         """``W f`` for f of shape (C n,) or (C n, m)."""
         f_by_class = prior.split(f)
         D = prior.split(precision).reshape(*f_by_class.shape[:2], *(1,) * (f.ndim - 1))
@@ -79,12 +79,12 @@ class ClasswiseApproximation(GaussianApproximation):
 
     @property
     def chol_B(self) -> FloatArray:
-        """Not defined: coupled sites have one B for each class, see `chols_B`."""
+        """Not defined: there is one B for each class, see `chols_B`."""
         raise TypeError("The sites of a softmax are coupled: there is no B of all classes.")
 
     @property
     def chol_white(self) -> FloatArray:
-        """Not defined, as coupled sites have no diagonal precision."""
+        """Not defined, as the precision of the sites is not diagonal."""
         raise TypeError("The sites of a softmax are coupled: they have no diagonal precision.")
 
     @cached_property
@@ -121,30 +121,30 @@ class ClasswiseApproximation(GaussianApproximation):
         return np.concatenate([part - linalg.product(E, common) for E, part in pairs])
 
     def factorize(self) -> Self:
-        """Return itself, with all that draws take made now."""
+        """Compute everything that draws depend on, and return itself."""
         _ = self.prior.factorize(), self.half_log_det_B, self.mean
         return self
 
     def _squares_of_sites(self, delta: FloatArray) -> FloatArray:
-        W_delta = self.coupled(self.prior, self.precision, delta)
+        W_delta = self.apply_precision(self.prior, self.precision, delta)
         return np.asarray(np.einsum("ij,ij->j", delta, W_delta))
 
     def skewness(self, model: LatentGP) -> None:
-        """Return None: rows cannot come in turn, because sites are coupled."""
+        """Return None: rows cannot be drawn one after the other, as sites couple the classes."""
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
-        """Independent draws of f.
+        """Return independent draws of f.
 
         With u ~ N(0, K), e ~ N(0, W) and v = u + K e, ``v - K S v`` = Sigma (K^-1 u + e) has the
         covariance Sigma (K^-1 + W) Sigma = Sigma.
         """
         u = self.prior.sample(rng, size)
         z = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
-        v = u + self.prior.times(self._site_noise(z))
+        v = u + self.prior.times(self._color_noise(z))
         delta = v - self.prior.times(self.solve_smoothed(v))
         return LatentDraws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
 
-    def _site_noise(self, z: FloatArray) -> FloatArray:
+    def _color_noise(self, z: FloatArray) -> FloatArray:
         """Turn standard normal columns into columns with covariance W."""
         z = self.prior.split(z)
         D = self.prior.split(self.precision)[..., None]
@@ -158,9 +158,9 @@ class ClasswiseApproximation(GaussianApproximation):
         halves = []  # M^-1 E_c K_c
         alone = []  # variances without the coupling
         for prior, E in zip(self.prior.priors, self.smoothed_inverses, strict=True):
-            half, variance = prior.smoothed(E)
-            # A difference: of variances that data leave nothing of, rounding leaves anything.
-            alone.append(np.maximum(variance, _LEAST_SHARE * prior.variance))
+            half, variance = prior.smooth(E)
+            # The difference is a rounding error if the data determine a latent value.
+            alone.append(np.maximum(variance, _LEAST_UNCOUPLED_VARIANCE * prior.variance))
             halves.append(linalg.solve_lower(self.chol_M, half, overwrite=True))
         stacked = np.stack(halves)
         covariances = np.einsum("cki,dki->icd", stacked, stacked)
@@ -169,12 +169,14 @@ class ClasswiseApproximation(GaussianApproximation):
 
 
 @gaussian_family.register(ClasswisePrior)
-def _gaussian_family(prior: ClasswisePrior, whitened: bool = False) -> type[ClasswiseApproximation]:
+def _choose_classwise(
+    prior: ClasswisePrior, whitened: bool = False
+) -> type[ClasswiseApproximation]:
     return ClasswiseApproximation
 
 
 def _smoothed_inverse(root: FloatArray, factor: FloatArray) -> FloatArray:
-    """E_c from D_c^1/2 and the factor of B_c."""
+    """Return E_c from D_c^1/2 and the factor of B_c."""
     E = linalg.lower_gram(linalg.lower_inverse(factor))
     E *= root[:, None]
     E *= root
@@ -189,7 +191,7 @@ def _laplace_gradient(q: ClasswiseApproximation, observed: Observations) -> Floa
     mode, and u = (I - S K) s, where s is the derivative of ``-1/2 log |I + K W|`` in the mode.
     """
     slope = q.prior.split(observed.derivatives(q.mean).first)
-    of_mode = _slope_of_half_log_det(q)
+    of_mode = _differentiate_half_log_det(q)
     u = q.prior.split(of_mode - q.solve_smoothed(q.prior.times(of_mode)))
     A = np.empty((q.n_classes, *q.chol_M.shape))
     by_class = zip(A, q.smoothed_inverses, q.prior.split(q.weights), strict=True)
@@ -200,7 +202,7 @@ def _laplace_gradient(q: ClasswiseApproximation, observed: Observations) -> Floa
     return q.prior.contract(A)
 
 
-def _slope_of_half_log_det(q: ClasswiseApproximation) -> FloatArray:
+def _differentiate_half_log_det(q: ClasswiseApproximation) -> FloatArray:
     """Derivative of ``-1/2 log |I + K W|`` in the mode, on which W depends; (C n,).
 
     It is -1/2 sum_i tr(Sigma_i dW_i) over rows, where ``W_i = w (diag(pi) - pi pi')``.
@@ -238,17 +240,18 @@ def average_sites(
     """
     for _ in range(n_sweeps):
         before = q.sites
-        wanted = _average_once(q, observed)
-        mixed = (old + _RATE * (new - old) for old, new in zip(before, wanted, strict=True))
+        wanted = _average_sites_once(q, observed)
+        mixed = (old + _SWEEP_SHARE * (new - old) for old, new in zip(before, wanted, strict=True))
         new = ClasswiseApproximation(q.prior, Sites(*mixed))
         moved = q.prior.split(new.mean - q.mean) ** 2 / np.einsum("icc->ci", q.row_covariances)
         q = new
-        if moved.max() < _SETTLED**2:
+        if moved.max() < _MEAN_TOLERANCE**2:
             break
     return q
 
 
-def _average_once(q: ClasswiseApproximation, observed: Observations) -> Sites:
+def _average_sites_once(q: ClasswiseApproximation, observed: Observations) -> Sites:
+    """Return sites with the slope and the curvature of log p(y | f), averaged over q."""
     roots = np.linalg.cholesky(q.row_covariances)
     steps = np.einsum("icd,sd->isc", roots, normal_points(q.n_classes))
     f = q.prior.split(q.mean).T[:, None, :] + steps
@@ -256,17 +259,17 @@ def _average_once(q: ClasswiseApproximation, observed: Observations) -> Sites:
     p /= p.sum(axis=2, keepdims=True)
     usual = p.mean(axis=1)
     spread = 1.0 - np.einsum("isc,isc->i", p, p) / p.shape[1]
-    share = spread / np.maximum(1.0 - np.einsum("ic,ic->i", usual, usual), _TINY)
+    share = spread / np.maximum(1.0 - np.einsum("ic,ic->i", usual, usual), _LEAST_PRECISION)
     count = np.zeros_like(usual)  # of each class, (n, C)
     weight = 1.0 if observed.weight is None else observed.weight
     np.add.at(count, (observed.input_of_row, observed.y.astype(np.intp)), weight)
     total = count.sum(axis=1)
-    precision = np.maximum((total * share)[:, None] * usual, _TINY).T.ravel()
+    precision = np.maximum((total * share)[:, None] * usual, _LEAST_PRECISION).T.ravel()
     slope = count - total[:, None] * usual
-    return Sites(q.coupled(q.prior, precision, q.mean) + slope.T.ravel(), precision)
+    return Sites(q.apply_precision(q.prior, precision, q.mean) + slope.T.ravel(), precision)
 
 
 @cache
 def normal_points(dim: int, log_points: int = _LOG2_POINTS) -> FloatArray:
-    """Points that stand for N(0, I); (2 ^ log_points, dim)."""
+    """Return quasi-random points of the distribution N(0, I); (2 ^ log_points, dim)."""
     return np.asarray(ndtri(qmc.Sobol(dim, rng=0).random_base2(log_points)))

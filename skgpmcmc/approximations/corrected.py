@@ -38,20 +38,20 @@ def second_order_log_evidence(model: LatentGP, theta: FloatArray) -> float:
 
 
 def second_order_correction(model: LatentGP, q: GaussianApproximation) -> float:
-    """Return the contribution of pairs of rows to log p(y | theta), beyond log Z_EP.
+    """Return the contribution of pairs of rows to log p(y | theta) - log Z_EP.
 
-    The ratio of p(y | theta) and Z_EP is the mean under q of the product of F_i(f_i), the tilted
-    over the marginal density of row i. With z the standardized f and the means eta_li of the
+    p(y | theta) / Z_EP is the mean under q of the product over rows of F_i(f_i), the ratio of the
+    tilted to the marginal density of row i. With z the standardized f and the means eta_li of the
     Hermite polynomials He_l(z_i) under the tilted densities, F_i = sum_l eta_li He_l(z_i) / l!.
-    Pairs of rows contribute sum_l r_ij^l eta_li eta_lj / l!, r the correlations under q. Where EP
-    has matched two moments the terms with l = 1 and 2 are zero; elsewhere they are part of it. The
-    series ends at l = 4. What is said here of rows holds for the products of all rows of an input.
+    Pairs of rows contribute sum_l r_ij^l eta_li eta_lj / l!, with r the correlations under q. The
+    terms with l = 1 and 2 are zero if EP has matched two moments, and are included for other q. The
+    series ends at l = 4. If an input has several rows, their product takes the place of a row.
     """
     observed = model.observations_at(q.prior.theta)
     sd = np.sqrt(q.marginal_variance)
     m1, m2, m3, m4 = observed.tilted_powers(q.cavities().moments, q.mean, sd, 4)
     hermite = (m1, m2 - 1.0, m3 - 3.0 * m1, m4 - 6.0 * m2 + 3.0)
-    # From a root of the covariance of f under q: nothing cancels.
+    # Correlations from a root of the covariance of f under q do not suffer from cancellation.
     root = q.root / np.linalg.norm(q.root, axis=1)[:, None]
     correlation = linalg.product(root, root.T)
     power = np.ones(())

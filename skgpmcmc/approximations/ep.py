@@ -16,53 +16,54 @@ from .base import Approximation, ApproximationFit, Cavities, GaussianApproximati
 from .laplace import Laplace
 from .whitened import gaussian_family
 
+#: Least damping.
 _SMALLEST_DAMPING = 0.1
 #: Factor of the damping after a sweep whose change has grown.
 _DAMPING_DECREASE = 0.5
 #: Factor of the damping after any other sweep.
 _DAMPING_INCREASE = 1.5
-#: Change of a site, in posterior standard deviations, from which sweeps do not come back.
-_LOST = 100.0
-#: Sweeps, of full updates, in which the change must halve: below that it is rounding that moves it.
-_PATIENCE = 20
-#: Least variance with a site over that without: below that cavities consist of rounding.
-_RESOLVED = 1e-12
-#: Tolerance of a Laplace approximation to begin with, or to fall back on.
+#: Change of a site, in posterior standard deviations, after which sweeps do not converge.
+_DIVERGED = 100.0
+#: Sweeps in which the change must halve; otherwise rounding errors cause the change.
+_PATIENCE_SWEEPS = 20
+#: Least ratio of a variance with a site to that without; below, cavities are rounding errors.
+_LEAST_VARIANCE_RATIO = 1e-12
+#: Tolerance of a Laplace approximation that gives the first sites, or replaces EP.
 _START_TOLERANCE = 1e-4
-#: Damping where a likelihood is not log-concave, so that sites could become negative.
-_CAREFUL_DAMPING = 0.5
-#: Least precision of a site there, in units of the precision of the prior.
-_LEAST_PRECISION = 1e-3
+#: Most damping for likelihoods that are not log-concave, whose sites could become negative.
+_MOST_DAMPING_NOT_CONCAVE = 0.5
+#: Least precision of a site for such a likelihood, in units of the precision of the prior.
+_LEAST_PRECISION_NOT_CONCAVE = 1e-3
 
 
 @dataclass(eq=False)
 class EP(Approximation):
     """Parallel expectation propagation from empty sites.
 
-    A sweep updates every site from one posterior: one Cholesky factorization and the inverse of the
-    factor, all of it in LAPACK. The first sweep starts from the prior and needs neither.
+    A sweep updates every site from the same posterior, which takes one Cholesky factorization and
+    the inverse of the factor. The first sweep starts from the prior and needs neither.
 
-    There is a site for each distinct input, which stands for all of its rows.
+    Every distinct input has one site, for all of its rows.
 
     Parameters
     ----------
     tol : float, default=1e-2
-        Sweeps stop once no site changes by more than this on the scale of the posterior it acts
-        on: the change of precision times the marginal variance, the change of shift times the
-        marginal standard deviation. log Z is stationary at the fixed point, so its error is of
-        the order of the square: about 1e-3 at the default. Gradients want 1e-9.
+        Sweeps stop once no site changes by more than `tol` on the scale of the posterior: the
+        change of precision times the marginal variance, the change of shift times the marginal
+        standard deviation. log Z is stationary at the fixed point, so that its error is of the
+        order of the square: about 1e-3 at the default. Gradients need 1e-9.
     max_sweeps : int, default=100
-        At most so many sweeps; what is reached then is used, and reported as not converged.
+        Maximum number of sweeps. The result of the last one is used, and reported as not converged.
     damping : float in (0, 1], default=0.9
-        Share of the new site in an update. It is halved, down to 0.1, whenever the changes grow,
-        and comes back by half of itself in every other sweep. Updates are extrapolated along the
-        line through the last two, which saves up to half of the sweeps.
+        Share of the new site in an update. The damping is halved, down to 0.1, whenever the changes
+        grow, and multiplied by 1.5 in every other sweep. Updates are extrapolated along the line
+        through the last two, which saves up to half of the sweeps.
 
     Notes
     -----
-    Where log p(y | f) is not concave, as with Student-t noise, sites are kept positive: those of
-    outliers match the mean of their tilted distribution alone. log Z is then near its stationary
-    value, and the gradient approximate.
+    Where log p(y | f) is not concave, as with Student-t noise, sites are kept positive: the sites
+    of outliers match only the mean of their tilted distributions. log Z is then near its stationary
+    value, and the gradient is approximate.
 
     References
     ----------
@@ -80,11 +81,11 @@ class EP(Approximation):
         check_in("approximation: damping", self.damping, "(0, 1]")
 
     def with_few_sweeps(self) -> Self:
-        """Return an EP that stops after about two sweeps where it starts from good sites."""
+        """Return an EP that stops after about two sweeps if it starts from good sites."""
         return replace(self, tol=max(self.tol, 0.1))
 
     def with_tolerance(self, tol: float = 1e-9) -> Self:
-        """Return an EP that is tight enough for gradients."""
+        """Return an EP with a tolerance of at most `tol`, by default for gradients."""
         return replace(self, tol=min(self.tol, tol), max_sweeps=10 * self.max_sweeps)
 
     def fit(
@@ -92,45 +93,47 @@ class EP(Approximation):
     ) -> ApproximationFit:
         """Return q at the last sites and log Z_EP.
 
-        Unless told otherwise the sweeps begin with empty sites. For a steep likelihood, and where
-        inputs have many rows, these would lead astray: there sweeps begin with the sites of the
-        Laplace approximation. Sweeps that are lost all the same fall back on it.
+        Without `start` the sweeps begin with empty sites. For a steep likelihood, and for inputs
+        with several rows, sweeps from there may diverge: they begin with the sites of the Laplace
+        approximation, which also takes the place of q if they diverge all the same.
         """
         prior = model.prior_at(theta)
         family = gaussian_family(prior)
         observed = model.observations_at(theta)
         log_concave = model.likelihood.log_concave
-        least = 0.0 if log_concave else _LEAST_PRECISION / prior.variance
-        careful = model.likelihood.steep or observed.several
+        least = 0.0 if log_concave else _LEAST_PRECISION_NOT_CONCAVE / prior.variance
+        careful = model.likelihood.steep or observed.has_repeats
         if start is not None:
             sites = start
         elif careful:
             sites = Laplace(tol=_START_TOLERANCE).fit(model, theta).q.sites
         else:
             sites = Sites(np.zeros(prior.size), np.zeros(prior.size))
-        most = damping = self.damping if log_concave else min(self.damping, _CAREFUL_DAMPING)
+        most = damping = (
+            self.damping if log_concave else min(self.damping, _MOST_DAMPING_NOT_CONCAVE)
+        )
         changes: list[float] = []
         last: _Step | None = None
         beyond = False
         for sweep in range(1, self.max_sweeps + 1):
             q = family(prior, sites)
             swept = _Sweep.of(q, observed, least)
-            change = _largest_change(q.marginal_variance, sites, swept.matched)
+            change = _measure_change(q.marginal_variance, sites, swept.matched)
             changes.append(change)
             if change < self.tol or sweep == self.max_sweeps or _is_stalled(changes):
                 break
-            if careful and not change < _LOST:
-                return _from_laplace(model, theta, sweep)
+            if careful and not change < _DIVERGED:
+                return _fall_back_on_laplace(model, theta, sweep)
             grown = sweep > 1 and change > changes[-2]
-            # Where changes grow after a step that went too far, its length was not the damping's.
+            # Changes that grow after an extrapolated step are no reason for a smaller damping.
             factor = _DAMPING_DECREASE if grown and not beyond else _DAMPING_INCREASE
             damping = float(np.clip(factor * damping, _SMALLEST_DAMPING, most))
             step = _Step.of(sites, swept.matched, q.marginal_variance, damping)
             sites = step.end if grown or last is None else step.extrapolate(last)
             beyond = sites is not step.end
             last = step
-        if not swept.share_of_cavity(q.precision) > _RESOLVED:
-            return _from_laplace(model, theta, sweep)
+        if not swept.least_variance_ratio(q.precision) > _LEAST_VARIANCE_RATIO:
+            return _fall_back_on_laplace(model, theta, sweep)
         log_evidence = _log_evidence(q, swept)
         return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)
 
@@ -140,8 +143,8 @@ class EP(Approximation):
         return np.concatenate([fit.q.kernel_gradient(), of_likelihood])
 
 
-def _from_laplace(model: LatentGP, theta: FloatArray, sweep: int) -> ApproximationFit:
-    """What the Laplace approximation finds, where sweeps lead nowhere."""
+def _fall_back_on_laplace(model: LatentGP, theta: FloatArray, sweep: int) -> ApproximationFit:
+    """Return the Laplace approximation in place of sweeps that do not converge."""
     fit = Laplace(tol=_START_TOLERANCE).fit(model, theta)
     return fit._replace(converged=False, n_iterations=sweep)
 
@@ -154,7 +157,7 @@ def likelihood_gradient(q: GaussianApproximation, observed: Observations) -> Flo
 
 
 class _Sweep(NamedTuple):
-    """One parallel update of every site, with what it was made of."""
+    """One parallel update of every site, with the moments on which it depends."""
 
     cavities: Cavities
     tilted: TiltedMoments
@@ -164,15 +167,15 @@ class _Sweep(NamedTuple):
     def of(
         cls, q: GaussianApproximation, observed: Observations, least: FloatArray | float
     ) -> Self:
-        """Match the moments of every tilted distribution of q, by sites of a `least` precision."""
+        """Match the moments of all tilted distributions; no precision is below `least`."""
         cavities = q.cavities()
         tilted = observed.tilted_moments(*cavities.moments)
         return cls(cavities, tilted, _match_sites(q.sites, cavities, tilted, least))
 
-    def share_of_cavity(self, precision: FloatArray) -> float:
-        """Least variance of a tilted distribution, and of q, over that of the cavity.
+    def least_variance_ratio(self, precision: FloatArray) -> float:
+        """Return the least ratio of a variance, tilted or under q, to that of the cavity.
 
-        `precision` (n,) is that of the sites.
+        `precision` has the precisions of the sites; (n,).
         """
         cavity = self.cavities.precision
         tilted = 1.0 - self.tilted.beta / cavity
@@ -183,21 +186,21 @@ class _Step(NamedTuple):
     """A damped update of every site."""
 
     end: Sites
-    change: FloatArray  # (2 n,), by a full update, on the scale of the posterior
+    change: FloatArray  # (2 n,), of shifts and precisions without damping, on posterior scales
 
     @classmethod
     def of(cls, old: Sites, new: Sites, var: FloatArray, share: float) -> Self:
-        """Move by a share of the way."""
+        """Return the step by a share of the way; `var` has the marginal variances."""
         shift, precision = (b - a for a, b in zip(old, new, strict=True))
         end = Sites(old.shift + share * shift, old.precision + share * precision)
         return cls(end, np.concatenate([shift * np.sqrt(var), precision * var]))
 
     def extrapolate(self, last: _Step) -> Sites:
-        """Go beyond the end, to where changes vanish on the line through the last two.
+        """Return sites beyond the end, where changes vanish on the line through the last two steps.
 
-        It is Anderson's acceleration with one step of memory (Walker & Ni, 2011). Sweeps approach
-        the fixed point along a few directions by the same factor each time, which may be 0.9. A
-        site whose precision would be negative stays at the end.
+        This is Anderson's acceleration with one step of memory (Walker & Ni, 2011). Without it the
+        distance to the fixed point shrinks by the same factor in every sweep, which may be 0.9. A
+        site whose precision would be negative stays at the end of the step.
         """
         less = last.change - self.change
         square = float(less @ less)
@@ -213,18 +216,18 @@ class _Step(NamedTuple):
 def _match_sites(
     sites: Sites, cavities: Cavities, tilted: TiltedMoments, least: FloatArray | float
 ) -> Sites:
-    """Sites that match the tilted moments, R&W (3.59), in a form without 1/var - 1/var.
+    """Return sites that match the tilted moments, R&W (3.59), without the form 1/var - 1/var.
 
     No precision is below `least`.
     """
     cavity_mean = cavities.shift / cavities.precision
     shrink = 1.0 - tilted.beta / cavities.precision  # tilted over cavity variance
-    # Where rounding leaves no tilted variance, the site stays as it is for this sweep.
+    # If a tilted variance is not positive by rounding, the site keeps its value in this sweep.
     valid = (shrink > 0.0) & np.isfinite(tilted.alpha) & np.isfinite(cavity_mean)
     shrink = np.where(valid, shrink, 1.0)
     matched = tilted.beta / shrink
     precision = np.maximum(matched, least)
-    # Where that changes the precision, the shift still matches the tilted mean.
+    # If `least` changes a precision, the shift still matches the tilted mean.
     mean = cavity_mean + tilted.alpha / cavities.precision
     shift = np.where(
         precision == matched,
@@ -234,17 +237,17 @@ def _match_sites(
     return Sites(np.where(valid, shift, sites.shift), np.where(valid, precision, sites.precision))
 
 
-def _largest_change(var: FloatArray, old: Sites, new: Sites) -> float:
-    """Largest change of a site, in units of the posterior marginal that it acts on."""
+def _measure_change(var: FloatArray, old: Sites, new: Sites) -> float:
+    """Return the largest change of a site, on the scale of its posterior marginal."""
     precision = np.abs(new.precision - old.precision) * var
     shift = np.abs(new.shift - old.shift) * np.sqrt(var)
     return float(max(precision.max(), shift.max()))
 
 
 def _is_stalled(changes: list[float]) -> bool:
-    """Whether the change has not halved for long."""
-    before = changes[:-_PATIENCE]
-    lately = changes[-_PATIENCE:]
+    """Whether the change has not halved in the last `_PATIENCE_SWEEPS` sweeps."""
+    before = changes[:-_PATIENCE_SWEEPS]
+    lately = changes[-_PATIENCE_SWEEPS:]
     return len(before) > 0 and min(lately) > 0.5 * min(before)
 
 
@@ -254,7 +257,7 @@ def _log_evidence(q: GaussianApproximation, swept: _Sweep) -> float:
     var = q.marginal_variance
     shift, precision = q.sites
     ratio = precision / cavities.precision
-    # Far out in the tails of a prior this is not finite, which rejects the theta.
+    # In the far tails of a hyper-prior the sum may not be finite; theta is then rejected.
     with np.errstate(over="ignore", invalid="ignore"):
         terms = (
             tilted.log_z

@@ -39,9 +39,9 @@ class Exact(Approximation):
         The factor of a row, ``N(y; f + offset, V)^weight``, is a Gaussian site with variance
         V / weight, times a constant.
         """
-        prior, observed = _of(model, theta)
-        q = gaussian_family(prior).touching(prior, observed, np.zeros(prior.size))
-        # log N(residual; 0, K + V / weight) by its parts, and the constants of the sites.
+        prior, observed = _evaluate_model(model, theta)
+        q = gaussian_family(prior).match_at(prior, observed, np.zeros(prior.size))
+        # log N(residual; 0, K + V / weight) from B, with the constants of the sites.
         residual = q.sites.shift / q.precision
         log_evidence = observed.total(residual) - 0.5 * float(residual @ q.weights)
         log_evidence -= q.half_log_det_B
@@ -51,7 +51,7 @@ class Exact(Approximation):
         """Gradient of log p(y | theta); R&W (5.9)."""
         q = fit.q
         observed = model.observations_at(fit.q.prior.theta)
-        of_likelihood = _of_parameters(observed, q.mean, q.marginal_variance)
+        of_likelihood = _average_parameter_gradient(observed, q.mean, q.marginal_variance)
         return np.concatenate([q.kernel_gradient(), of_likelihood])
 
     def fit_with_gradient(
@@ -59,14 +59,14 @@ class Exact(Approximation):
     ) -> Evaluation:
         """Return the posterior, the log evidence and its gradient.
 
-        From one factor of B and its inverse, where K is not of low rank, in three quarters of the
-        time of `fit` and `gradient`. The factor is that of `fit`: where rounding leaves none, both
-        fail, and what has been accepted here can be predicted from.
+        Unless K is of low rank, one factor of B and its inverse suffice, which takes three quarters
+        of the time of `fit` and `gradient`. `fit` uses the same factor, so that both fail at the
+        same theta, and predictions are possible at any theta that has been accepted here.
         """
-        prior, observed = _of(model, theta)
+        prior, observed = _evaluate_model(model, theta)
         if prior.low_rank:
             return super().fit_with_gradient(model, theta, start)
-        sites = GaussianApproximation.touching(prior, observed, np.zeros(prior.size)).sites
+        sites = GaussianApproximation.match_at(prior, observed, np.zeros(prior.size)).sites
         noise = 1.0 / sites.precision
         residual = noise * sites.shift
         root_precision = np.sqrt(sites.precision)
@@ -75,8 +75,10 @@ class Exact(Approximation):
         log_evidence = observed.total(residual) - 0.5 * float(residual @ weights)
         log_evidence -= linalg.half_log_det(factor)
         A = linalg.lower_gram(linalg.lower_inverse(factor, overwrite=True), overwrite=True)
-        share = 1.0 - A.diagonal()  # of the noise that is left of the variance of f
-        of_likelihood = _of_parameters(observed, residual - noise * weights, noise * share)
+        share = 1.0 - A.diagonal()  # posterior variance of f, in units of the noise variance
+        of_likelihood = _average_parameter_gradient(
+            observed, residual - noise * weights, noise * share
+        )
         # (K + V / weight)^-1 = s B^-1 s
         A *= root_precision[:, None]
         A *= root_precision
@@ -87,18 +89,20 @@ class Exact(Approximation):
         return Evaluation(q, log_evidence, gradient)
 
 
-def _of(model: LatentGP, theta: FloatArray) -> tuple[GaussianPrior, Observations]:
-    """p(f | theta) and p(y | f, theta)."""
+def _evaluate_model(model: LatentGP, theta: FloatArray) -> tuple[GaussianPrior, Observations]:
+    """Return p(f | theta) and p(y | f, theta); an error without a Gaussian likelihood."""
     observed = model.observations_at(theta)
     if not observed.likelihood.quadratic:
         raise TypeError(f"Exact needs a Gaussian likelihood; got {observed.likelihood.name!r}.")
     return model.prior_at(theta), observed
 
 
-def _of_parameters(observed: Observations, mean: FloatArray, var: FloatArray) -> FloatArray:
-    """Gradient in parameters of the likelihood, from moments of f given y; (k,).
+def _average_parameter_gradient(
+    observed: Observations, mean: FloatArray, var: FloatArray
+) -> FloatArray:
+    """Return the gradient in the likelihood's parameters, from moments of f given y; (k,).
 
-    It is the mean of the gradient of log p(y | f), which is quadratic in f.
+    It is the posterior mean of the gradient of log p(y | f), which is quadratic in f.
     """
     at_mean = observed.parameter_derivatives(mean)
     return np.asarray((at_mean.log_prob + 0.5 * at_mean.second * var).sum(axis=1))

@@ -17,17 +17,19 @@ from ..model.prior import GaussianPrior
 from .base import Approximation, ApproximationFit, GaussianApproximation, Sites
 from .whitened import gaussian_family
 
+#: Least share of a Newton step.
 _SMALLEST_STEP = 1e-6
-_DENSITY_ROUNDING = 1e-14  # relative; the last step may seem to go down
+#: Relative rounding error of the objective, by which the last step may decrease it.
+_DENSITY_ROUNDING = 1e-14
 
 
 @dataclass(eq=False)
 class Laplace(Approximation):
     """Laplace approximation: a Gaussian at the mode of p(f | y, theta).
 
-    Newton's method starts from f = 0. In coordinates in which log p(y | f) is not concave at the
-    mode, its curvature is set to zero: q then has the precision of the prior there, and remains a
-    valid importance distribution.
+    Newton's method starts from f = 0. For inputs at which log p(y | f) is not concave at the mode,
+    the curvature is set to zero: their sites have no precision, and q remains a valid importance
+    distribution.
 
     Parameters
     ----------
@@ -68,22 +70,22 @@ class Laplace(Approximation):
         prior = model.prior_at(theta)
         observed = model.observations_at(theta)
         if start is None:
-            point = _Point.of(observed, np.zeros(prior.size), np.zeros(prior.size))
+            point = _NewtonPoint.of(observed, np.zeros(prior.size), np.zeros(prior.size))
         else:
             q = gaussian_family(prior)(prior, start)
-            point = _Point.of(observed, q.weights, q.mean)
+            point = _NewtonPoint.of(observed, q.weights, q.mean)
         threshold = self.tol * len(observed)
         iteration = 0
         gain = np.inf
-        shift = np.inf  # of f: the evidence depends on it to first order
+        shift = np.inf  # largest change of f, on which the evidence depends to first order
         while iteration < self.max_iter and (gain > threshold or shift > np.sqrt(self.tol)):
             iteration += 1
             previous = point
-            point = _newton_step(observed, prior, point)
+            point = _take_newton_step(observed, prior, point)
             gain = point.objective - previous.objective
             shift = float(np.abs(point.f - previous.f).max())
-        # With the curvature at its own mean, not at the step before.
-        q = gaussian_family(prior).touching(prior, observed, point.f, point.weights)
+        # The curvature is that at the last point, not at the point before it.
+        q = gaussian_family(prior).match_at(prior, observed, point.f, point.weights)
         log_evidence = point.objective - q.half_log_det_B  # R&W (3.32)
         return ApproximationFit(q, log_evidence, gain <= threshold, iteration)
 
@@ -97,10 +99,10 @@ def laplace_gradient(q: GaussianApproximation, observed: Observations) -> FloatA
     """Gradient of Laplace's log evidence in theta, from q at the mode; R&W algorithm 5.1."""
     f = q.mean
     first, second, third = observed.derivatives(f)
-    concave = second < 0.0  # where it does not, the precision is zero, and stays so
-    # d log q / d f_hat, and what follows of a shift of f that d log p(y | f) / df asks for.
+    concave = second < 0.0  # elsewhere the precision is zero, and so is its derivative
+    # d log q / d f_hat, and the same as a derivative in d log p(y | f) / df at the mode.
     mode_shift = 0.5 * q.marginal_variance * third * concave
-    implicit = _through_the_mode(q, second, mode_shift)
+    implicit = _pull_back_through_mode(q, second, mode_shift)
     of_kernel = q.kernel_gradient((implicit, first))
     if not observed.likelihood.parameters:
         return of_kernel
@@ -113,41 +115,45 @@ def laplace_gradient(q: GaussianApproximation, observed: Observations) -> FloatA
     return np.concatenate([of_kernel, of_likelihood])
 
 
-def _through_the_mode(
+def _pull_back_through_mode(
     q: GaussianApproximation, second: FloatArray, shift: FloatArray
 ) -> FloatArray:
-    """``(I - d2 K)^-1 shift``: d log q / d f_hat, pulled back to d log p(y | f) / df."""
+    """Return ``(I - d2 K)^-1 shift``: d log q / d f_hat, pulled back to d log p(y | f) / df."""
     if not np.any(second > 0.0):
         return shift - q.solve_smoothed(q.prior.times(shift))
-    # The mode moves by the whole curvature, also where q has none.
-    return q.prior.solve_added(-second, shift)
+    # The movement of the mode depends on the true curvature, also where q has none.
+    return q.prior.solve_with_precision(-second, shift)
 
 
-class _Point(NamedTuple):
-    """Where Newton is."""
+class _NewtonPoint(NamedTuple):
+    """A point of Newton's method."""
 
     weights: FloatArray  # (n,), K^-1 f
     f: FloatArray  # (n,)
     objective: float  # log p(y | f) - f'K^-1 f / 2
 
     @classmethod
-    def of(cls, observed: Observations, weights: FloatArray, f: FloatArray) -> _Point:
+    def of(cls, observed: Observations, weights: FloatArray, f: FloatArray) -> _NewtonPoint:
         """Return the point at f, where `weights` is K^-1 f."""
         return cls(weights, f, observed.total(f) - 0.5 * float(weights @ f))
 
 
-# A step that leaves the numbers has no objective, and is halved until it has one.
+# If a step overflows, the objective is NaN, and the step is halved until it is finite.
 @np.errstate(over="ignore", invalid="ignore")
-def _newton_step(observed: Observations, prior: GaussianPrior, point: _Point) -> _Point:
-    """Halve the Newton step until the objective does not fall."""
+def _take_newton_step(
+    observed: Observations, prior: GaussianPrior, point: _NewtonPoint
+) -> _NewtonPoint:
+    """Return the point after a Newton step, halved until the objective does not decrease."""
     # K^-1 times the full step; R&W algorithm 3.1, lines 4 to 7.
-    weights = gaussian_family(prior).touching(prior, observed, point.f).weights
+    weights = gaussian_family(prior).match_at(prior, observed, point.f).weights
     direction = weights - point.weights
     f_direction = prior.times(direction)
     step = 1.0
     while step > _SMALLEST_STEP:
-        new = _Point.of(observed, point.weights + step * direction, point.f + step * f_direction)
+        new = _NewtonPoint.of(
+            observed, point.weights + step * direction, point.f + step * f_direction
+        )
         if new.objective >= point.objective - _DENSITY_ROUNDING * (1.0 + abs(point.objective)):
             return new
         step *= 0.5
-    return point  # at the mode to rounding
+    return point  # the mode, to within rounding errors

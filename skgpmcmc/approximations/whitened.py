@@ -1,8 +1,8 @@
-"""Gaussian approximations by a root of K, and the choice of the way to compute one.
+"""Gaussian approximations computed from a root of K, and the choice of the class of approximations.
 
-With K = R R', R of shape (n, r), and f = R v, the matrix to factor is T T' = I + R'W R, of the size
-of the rank. Its determinant is that of B (Sylvester), and it gives (K + W^-1)^-1 =
-W - W R (T T')^-1 R'W (Woodbury).
+With K = R R', R of shape (n, r), and f = R v, the matrix to factor is T T' = I + R'W R of shape
+(r, r). It has the same determinant as B (Sylvester), and (K + W^-1)^-1 = W - W R (T T')^-1 R'W
+(Woodbury).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .base import GaussianApproximation, LatentDraws
 class WhitenedApproximation(GaussianApproximation):
     """q(f) = N(f; R (T T')^-1 R' nu, R (T T')^-1 R'), nu the shifts of the sites.
 
-    For priors of low rank, and wherever many draws are made.
+    This form suits priors of low rank, and approximations from which many draws are made.
 
     References
     ----------
@@ -34,14 +34,14 @@ class WhitenedApproximation(GaussianApproximation):
         return linalg.half_log_det(self.chol_white)
 
     @cached_property
-    def _white_mean(self) -> FloatArray:
+    def _mean_of_v(self) -> FloatArray:
         """Mean of v; (r,)."""
         return linalg.cholesky_solve(self.chol_white, self.prior.apply_transpose(self.sites.shift))
 
     @cached_property
     def mean(self) -> FloatArray:
         """Mean of q; (n,)."""
-        return self.prior.unwhiten(self._white_mean)
+        return self.prior.unwhiten(self._mean_of_v)
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -55,7 +55,7 @@ class WhitenedApproximation(GaussianApproximation):
 
     @cached_property
     def marginal_variance(self) -> FloatArray:
-        """Diagonal of Sigma: sums of squares, in which nothing cancels; (n,)."""
+        """Diagonal of Sigma, as sums of squares without cancellation; (n,)."""
         return self.prior.variance_given(self.chol_white)
 
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
@@ -71,7 +71,7 @@ class WhitenedApproximation(GaussianApproximation):
         X, Y = np.transpose([(0.5 * self.weights, self.weights), *more], (1, 2, 0))
         RX = root.T @ X
         RY = root.T @ Y
-        # Of x y' the symmetric part.
+        # The symmetric part of x y' takes its place.
         A = np.hstack([-0.5 * inverse, 0.5 * RX, 0.5 * RY])
         B = np.vstack([root.T * self.precision, Y.T, X.T])
         S = 0.5 * (inverse - np.eye(len(inverse)) + RX @ RY.T + RY @ RX.T)
@@ -79,18 +79,18 @@ class WhitenedApproximation(GaussianApproximation):
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """See `GaussianApproximation`."""
-        return self._draws(self.prior.unwhiten(self.sample_white(rng, size)))
+        return self._make_draws(self.prior.unwhiten(self.sample_white(rng, size)))
 
     def conditional(self) -> Conditional:
         """See `GaussianApproximation`."""
-        return self.prior.condition_on_white_sites(self._white_mean, self.chol_white)
+        return self.prior.condition_on_white_sites(self._mean_of_v, self.chol_white)
 
 
 @singledispatch
 def gaussian_family(prior: GaussianPrior, whitened: bool = False) -> type[GaussianApproximation]:
     """Return the class of Gaussian approximations that suits a prior.
 
-    By a root of K if its rank is low, or if many draws are to be made. Priors of several functions,
-    whose sites are coupled, register their own.
+    It is `WhitenedApproximation` if K has low rank, or if many draws will be made. Priors of
+    several functions, whose sites couple the functions of a row, register a class of their own.
     """
     return WhitenedApproximation if whitened or prior.low_rank else GaussianApproximation

@@ -75,7 +75,7 @@ def _hyperparameters(estimator: Any, theta: np.ndarray, *between: str) -> _Varia
     """
     model = estimator._predictor.model
     of_kernel = model.covariance.names
-    begin = model.n_of_kernels
+    begin = model.n_kernel_hyperparameters
     kernel, rest = np.split(theta, [begin], axis=-1)
     by_class = model.n_kernels > 1  # a set for each of them
     if by_class:

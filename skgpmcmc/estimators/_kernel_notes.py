@@ -13,7 +13,7 @@ from .._warnings import warn
 from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
-from ..model.default_priors import is_known, owner_of
+from ..model.default_priors import has_default_rule, owner_of
 
 #: Bounds of scikit-learn's kernels that nobody has set.
 _USUAL_BOUNDS = (1e-5, 1e5)
@@ -90,7 +90,7 @@ def _noise_note(kernel: Kernel, likelihood: Likelihood) -> str | None:
 def _unknown_note(kernel: Kernel, given: Collection[str]) -> str | None:
     """Hyper-parameters whose default prior cannot follow from what they are."""
     names = [h.name for h in kernel.hyperparameters if not h.fixed and h.name not in given]
-    unknown = [name for name in names if not is_known(kernel, name)]
+    unknown = [name for name in names if not has_default_rule(kernel, name)]
     if not unknown:
         return None
     classes = dict.fromkeys(type(owner_of(kernel, name)[0]).__name__ for name in unknown)

@@ -235,7 +235,7 @@ def resolve_priors(
 def _check_within_reach(hyperprior: HyperPrior) -> None:
     """Refuse a prior that lies beyond all values that are sampled."""
     for name, law in hyperprior.distributions.items():
-        least, most = hyperprior.reach(name)
+        least, most = hyperprior.value_limits(name)
         # Negative or larger than one is the mass of a density that has no integral: it may serve.
         with np.errstate(all="ignore"):  # of a prior whose scale is beyond numbers
             within = float(law.sf(least)), float(law.cdf(most))

@@ -173,7 +173,7 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
         if self._separate:
             model = run.models[0].model
             of_kernel = element_names(model.covariance.names)
-            of_prior = model.hyperprior.names[model.n_of_kernels :]
+            of_prior = model.hyperprior.names[model.n_kernel_hyperparameters :]
             by_class = [f"{name}[{label}]" for label in labels for name in of_kernel]
             own["hyperparameter_names_"] = [*by_class, *of_prior]
         return super()._join(run, models, noise, names)

@@ -36,7 +36,7 @@ from ..approximations.ep import EP
 from ..approximations.exact import Exact
 from ..approximations.laplace import Laplace
 from ..model.joint import LatentGP
-from ..model.observations import Further, Observations
+from ..model.observations import ExtraTargets, Observations
 from ..numerics.linalg import log_sum
 from .density import ReferenceDensity
 from .interpolated import InterpolatedSites
@@ -57,7 +57,7 @@ class Query(NamedTuple):
 
     rows: IntArray  # (m,), positions of rows of the model; they may repeat
     kept: FloatArray  # (m,), the weight that each row keeps among the data
-    further: Further  # the targets
+    further: ExtraTargets  # the targets
 
 
 class Settled(NamedTuple):
@@ -122,13 +122,15 @@ class Settled(NamedTuple):
             return _of_classes(self.q, self.observed, query)
         return self._log_normalizer(query, query.further) - self._log_normalizer(query, None)
 
-    def _log_normalizer(self, query: Query, further: Further | None) -> FloatArray:
+    def _log_normalizer(self, query: Query, further: ExtraTargets | None) -> FloatArray:
         """Log p(what is left, and further targets), up to what it is without the inputs; (m,)."""
         q = self.q
         observed = self.observed
         inputs = observed.input_of_row[query.rows]
         cavities = (part[inputs] for part in q.cavities().moments)
-        changed = _Changed.of(*observed.beside(query.rows, query.kept, further), *cavities)
+        changed = _Changed.of(
+            *observed.reduce_each_weight(query.rows, query.kept, further), *cavities
+        )
         if self.again is None:
             return changed.log_z
         response = _response(q, observed, inputs, changed)
@@ -137,7 +139,7 @@ class Settled(NamedTuple):
         for i in np.flatnonzero(~weak):
             row = int(query.rows[i])
             kept = float(query.kept[i])
-            own = None if further is None else Further(*(part[i : i + 1] for part in further))
+            own = None if further is None else ExtraTargets(*(part[i : i + 1] for part in further))
             fit = self._again(*observed.reduce_weight(row, kept, own))
             if fit.converged:
                 there = observed.of_inputs(inputs[i : i + 1])
@@ -252,7 +254,7 @@ def _log_likelihood(
     observed: Observations, rows: IntArray, kept: FloatArray, log_p: FloatArray
 ) -> FloatArray:
     """Log-likelihood of what is left at the inputs of some rows, for log p (m, C, S); (m, S)."""
-    left, places = observed.beside(rows, kept)
+    left, places = observed.reduce_each_weight(rows, kept)
     count = np.zeros(log_p.shape[:2])  # of each class
     weight = np.ones(len(left)) if left.weight is None else left.weight
     np.add.at(count, (places[left.input_of_row], left.y.astype(np.intp)), weight)

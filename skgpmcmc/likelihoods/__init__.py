@@ -37,4 +37,5 @@ __all__ = [
     "Volatility",
 ]
 
+#: Likelihoods of two classes by their names in the estimators.
 BERNOULLI_LIKELIHOODS: dict[str, type[Likelihood]] = {"probit": Probit, "logit": Logit}

@@ -1,4 +1,4 @@
-"""The base class of likelihoods p(y | f): vectorized functions of one target and its f."""
+"""The base class of likelihoods p(y | f): vectorized functions of a target and its latent value."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Parameter(NamedTuple):
 class ParameterDerivatives(NamedTuple):
     """Derivatives of log p(y | f), and of its first two derivatives in f, in k parameters.
 
-    Each is with respect to a parameter on the scale on which it is sampled.
+    Every parameter is on the scale on which it is sampled.
     """
 
     log_prob: FloatArray  # (k, n)
@@ -70,9 +70,9 @@ class Likelihood(ABC):
     shape (n, 1) can be used with `f` of shape (n, m).
 
     A new log-concave likelihood defines `name`, `log_concave` and the abstract methods. Tilted
-    moments and predictive densities are then computed by quadrature, which uses `bend`: where
-    log p(y | f) changes its form. For a likelihood that is not log-concave, `bend` must return the
-    points at which to cut the axis of f into panels. Override a method if it has a closed form.
+    moments and predictive densities are then computed by quadrature, for which `bend` says at what
+    f log p(y | f) changes its form. For a likelihood that is not log-concave, `bend` must return
+    the points at which to cut the axis of f into panels. Override a method that has a closed form.
 
     `parameters` lists the parameters to be inferred. If there are any, `with_parameters` and
     `parameter_derivatives` must be defined too.
@@ -89,7 +89,8 @@ class Likelihood(ABC):
     quadratic : bool
         Whether log p(y | f) is a quadratic function of f, so that p(f | y, theta) is Gaussian.
     counts : bool
-        Whether targets are nonnegative integers. `predictive_cdf` increases between them too.
+        Whether targets are nonnegative integers. `predictive_cdf` then increases between integers
+        too.
     targets : str
         Description of the valid targets in messages.
     """
@@ -237,10 +238,10 @@ class Likelihood(ABC):
         return TiltedMoments(*self.tilted_densities(y, mean, var, weight).moments())
 
     def probit_signs(self, y: FloatArray) -> FloatArray | None:
-        """Return s of shape (n,) where p(y | f) = Phi(s f), or None where it is something else.
+        """Return s of shape (n,) if p(y | f) = Phi(s f), else None.
 
-        Importance draws of f then take such rows in turn. A wrong answer makes them slow, not
-        wrong.
+        Importance draws of f use s to draw row after row. A wrong s makes them inefficient, but not
+        biased.
         """
         return None
 
@@ -319,9 +320,9 @@ class Likelihood(ABC):
         return self
 
     def row_data(self, n_rows: int) -> FloatArray:
-        """Return what tells p(y | f) of training rows apart, (n_rows, k): here nothing.
+        """Return the data by which p(y | f) differs between training rows, (n_rows, k); here k = 0.
 
-        A likelihood with data for each row is taken to have others for every row.
+        If a subclass defines `of_rows` alone, the data of all rows are taken to be different.
         """
         if type(self).of_rows is Likelihood.of_rows:
             return np.empty((n_rows, 0))
@@ -329,7 +330,7 @@ class Likelihood(ABC):
 
     def tilted_densities(
         self, y: FloatArray, mean: FloatArray, var: FloatArray, weight: FloatArray | None
-    ) -> quadrature.Tilted:
+    ) -> quadrature.TiltedDensities:
         """Return densities proportional to p(y | f)^weight N(f; mean, var); all of shape (n,)."""
         shape = self.bend(y)
         if not self.log_concave and isinstance(shape, quadrature.Bend):
@@ -338,7 +339,7 @@ class Likelihood(ABC):
                 "moments and predictions then needs `bend` to return `Cuts`."
             )
         density = quadrature.LogDensity(self.log_prob, self.slopes, self.log_concave)
-        return quadrature.Tilted(density, shape, y, mean, var, weight)
+        return quadrature.TiltedDensities(density, shape, y, mean, var, weight)
 
     def slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the first two of `derivatives`."""
@@ -346,19 +347,20 @@ class Likelihood(ABC):
         return first, second
 
 
-class OneScale(Likelihood):
-    """Base class of likelihoods with one positive parameter, a field of the dataclass.
+class OneScaleLikelihood(Likelihood):
+    """Base class of likelihoods with one positive parameter, which is a field of the dataclass.
 
     Attributes
     ----------
     scale : str
         Name of the parameter.
     fixed : bool
-        Keep it fixed instead of inferring it.
+        Whether the parameter is fixed instead of inferred.
     farthest : float
-        Largest absolute value of its log; beyond it the parameter is clipped. The default keeps its
-        fourth power and the inverse of that within double precision. Chains may propose larger
-        values, but the likelihood is then so small that the clipping does not matter.
+        Largest absolute value of the log of the parameter, which is clipped there. With the default
+        its fourth power and the inverse of the power are within double precision. Chains may
+        propose larger values, but the likelihood is then so small that the clipping does not
+        matter.
     """
 
     scale: ClassVar[str]
@@ -376,3 +378,8 @@ class OneScale(Likelihood):
             return self
         log_scale = min(max(float(values[0]), -self.farthest), self.farthest)
         return replace(self, **{self.scale: float(np.exp(log_scale))})  # type: ignore[type-var]
+
+
+def mask_negative(var: FloatArray) -> FloatArray:
+    """Return variances with NaN in place of negative ones."""
+    return np.where(var >= 0.0, var, np.nan)

@@ -11,14 +11,27 @@ from scipy.special import erfcx, expit, log_ndtr, ndtr
 
 from .._typing import BoolArray, FloatArray
 from ..numerics.quadrature import Bend
-from .base import Derivatives, Likelihood, TiltedMoments
+from .base import Derivatives, Likelihood, TiltedMoments, mask_negative
 
-_FAR_TAIL = -5.0  # below, the textbook derivatives of log Phi cancel
-_FRACTION_LEVELS = 40  # of the continued fraction; full precision from _FAR_TAIL on
+#: Argument below which the textbook derivatives of log Phi suffer from cancellation.
+_FAR_TAIL = -5.0
+#: Levels of the continued fraction, which give full precision below `_FAR_TAIL`.
+_FRACTION_LEVELS = 40
+
+
+class _Bernoulli(Likelihood):
+    """Base class of likelihoods of two classes."""
+
+    log_concave: ClassVar[bool] = True
+    targets: ClassVar[str] = "-1.0 and +1.0"
+
+    def legal(self, y: FloatArray) -> BoolArray:
+        """Return where y is -1 or +1."""
+        return np.abs(y) == 1.0
 
 
 @dataclass(frozen=True)
-class Probit(Likelihood):
+class Probit(_Bernoulli):
     """Probit likelihood: the class y has probability Phi(y f), with Phi the standard normal cdf.
 
     Notes
@@ -29,12 +42,6 @@ class Probit(Likelihood):
     """
 
     name: ClassVar[str] = "probit"
-    log_concave: ClassVar[bool] = True
-    targets: ClassVar[str] = "-1.0 and +1.0"
-
-    def legal(self, y: FloatArray) -> BoolArray:
-        """Return where y is -1 or +1."""
-        return np.abs(y) == 1.0
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log Phi(y f)."""
@@ -42,7 +49,7 @@ class Probit(Likelihood):
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return y r, -r (z + r), y r (2 r^2 + 3 z r + z^2 - 1); z = y f, r = phi(z) / Phi(z)."""
-        first, second, third = _log_ndtr_derivatives(y * f)
+        first, second, third = _differentiate_log_ndtr(y * f)
         return Derivatives(y * first, second, y * third)
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
@@ -55,9 +62,9 @@ class Probit(Likelihood):
         With u = y mean / sqrt(1 + var): log Phi(u) and its derivatives in `mean`; Rasmussen &
         Williams (2006), (3.58) and section 3.9.
         """
-        scale = np.sqrt(1.0 + _legal(var))
+        scale = np.sqrt(1.0 + mask_negative(var))
         u = y * mean / scale
-        first, second, _ = _log_ndtr_derivatives(u)
+        first, second, _ = _differentiate_log_ndtr(u)
         return TiltedMoments(np.asarray(log_ndtr(u)), y * first / scale, -second / scale**2)
 
     def probit_signs(self, y: FloatArray) -> FloatArray | None:
@@ -72,7 +79,7 @@ class Probit(Likelihood):
         Filippone & Girolami (2014), (8).
         """
         y, mean, var = (np.asarray(a, dtype=float) for a in (y, mean, var))
-        return np.asarray(log_ndtr(y * mean / np.sqrt(1.0 + _legal(var))))
+        return np.asarray(log_ndtr(y * mean / np.sqrt(1.0 + mask_negative(var))))
 
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw +1.0 with probability Phi(f), else -1.0."""
@@ -80,7 +87,7 @@ class Probit(Likelihood):
 
 
 @dataclass(frozen=True)
-class Logit(Likelihood):
+class Logit(_Bernoulli):
     """Logistic likelihood: the class y has probability 1 / (1 + exp(-y f)).
 
     Notes
@@ -93,18 +100,12 @@ class Logit(Likelihood):
     """
 
     name: ClassVar[str] = "logit"
-    log_concave: ClassVar[bool] = True
-    targets: ClassVar[str] = "-1.0 and +1.0"
-
-    def legal(self, y: FloatArray) -> BoolArray:
-        """Return where y is -1 or +1."""
-        return np.abs(y) == 1.0
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return -log(1 + exp(-y f))."""
         z = y * f
-        # Two terms of one sign: exact to rounding in both tails, and several times faster than
-        # scipy.special.log_expit.
+        # Both terms have the same sign, so that the sum is exact to rounding in both tails; it is
+        # several times faster than scipy.special.log_expit.
         return np.minimum(z, 0.0) - np.log1p(np.exp(-np.abs(z)))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
@@ -121,7 +122,7 @@ class Logit(Likelihood):
         return np.where(rng.random(np.shape(f)) < expit(f), 1.0, -1.0)
 
     def bend(self, y: FloatArray) -> Bend:
-        """At zero; the nearest poles are at plus and minus pi times i."""
+        """Return the bend at zero; the nearest poles are at plus and minus pi times i."""
         return Bend(np.asarray(0.0), np.asarray(6.0))
 
     def slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -133,13 +134,8 @@ class Logit(Likelihood):
         return y * np.where(z > 0.0, smaller, larger), -smaller * larger
 
 
-def _legal(var: FloatArray) -> FloatArray:
-    """Return `var` with NaN for what is negative."""
-    return np.where(var >= 0.0, var, np.nan)
-
-
 def _hazard(z: FloatArray) -> FloatArray:
-    """phi(z) / Phi(z), by two branches, for neither of them serves both tails."""
+    """phi(z) / Phi(z), by two branches, as each is accurate in one tail only."""
     above = np.maximum(z, 0.0)
     below = np.minimum(z, 0.0)
     left = np.sqrt(2.0 / np.pi) / erfcx(-below / np.sqrt(2.0))
@@ -147,7 +143,7 @@ def _hazard(z: FloatArray) -> FloatArray:
     return np.asarray(np.where(z < 0.0, left, right))
 
 
-def _log_ndtr_derivatives(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _differentiate_log_ndtr(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """First three derivatives of log Phi(z), without cancellation in the far tail."""
     z = np.asarray(z)
     r = _hazard(z)
@@ -156,11 +152,11 @@ def _log_ndtr_derivatives(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
     third = np.asarray(r * (delta * (r + delta) - 1.0))
     far = z < _FAR_TAIL
     if far.any():
-        r[far], second[far], third[far] = _far_tail(z[far])
+        r[far], second[far], third[far] = _differentiate_far_tail(z[far])
     return r, second, third
 
 
-def _far_tail(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _differentiate_far_tail(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """First three derivatives of log Phi(z) for z < -5, from the continued fraction of r.
 
     r(z) = t + 1/(t + 2/(t + 3/(t + ...))), t = -z (Laplace's fraction for Mills' ratio). With

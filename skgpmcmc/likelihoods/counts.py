@@ -25,17 +25,26 @@ from scipy.special import (
 )
 
 from .._typing import BoolArray, FloatArray
-from ..numerics.quadrature import FALL_TAIL, Bend, mean_of_falling
-from .base import Derivatives, Likelihood, OneScale, ParameterDerivatives, PredictiveMoments
+from ..numerics.linalg import LOG_TWO_PI
+from ..numerics.quadrature import DECREASING_TAIL, Bend, average_decreasing
+from .base import (
+    Derivatives,
+    Likelihood,
+    OneScaleLikelihood,
+    ParameterDerivatives,
+    PredictiveMoments,
+)
 
-#: exp of this is the largest rate that is drawn from; NumPy refuses means near 2^63.
+#: Log of the largest rate with which counts are drawn; NumPy refuses means near 2^63.
 _MOST_LOG_RATE = 40.0
-#: Largest size of the log of a shape.
+#: Largest absolute value of the log of a shape, near which exp overflows. Long before, all counts
+#: are Poisson or zero.
 _LARGEST_LOG_SHAPE = 700.0
-_HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
-#: From here on both series have the precision of doubles.
+#: Argument from which on both asymptotic series have the precision of doubles.
 _LARGE = 15.0
+#: Coefficients of the odd powers of 1 / x in Stirling's series of log Gamma(x).
 _STIRLING = (1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0)
+#: Coefficients of the odd powers of 1 / x in the series of x (digamma(x) - log x).
 _DIGAMMA = (-1.0 / 12.0, 1.0 / 120.0, -1.0 / 252.0, 1.0 / 240.0, -1.0 / 132.0)
 
 
@@ -73,7 +82,7 @@ class Poisson(_Counts):
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return y f - exp(f) - log y!; minus infinity where exp(f) overflows.
 
-        Computed in terms of f - log y, so that no digits are lost even for large counts.
+        It is computed from f - log y, so that no digits are lost even for large counts.
         """
         y = np.asarray(y, dtype=float)
         c = np.maximum(y, 1.0)
@@ -99,9 +108,9 @@ class Poisson(_Counts):
         return rng.poisson(np.exp(np.minimum(f, _MOST_LOG_RATE))).astype(float)
 
     def bend(self, y: FloatArray) -> Bend:
-        """At f = log y; exp(f) falls off where the imaginary part is below pi/2.
+        """Return the bend at f = log y, or f = 0 for a count of zero.
 
-        For a count of zero, at f = 0.
+        exp(-exp(f)) decreases where the imaginary part of f is below pi/2.
         """
         return Bend(np.log(np.maximum(y, 1.0)), np.asarray(3.0))
 
@@ -123,15 +132,15 @@ class Poisson(_Counts):
             with np.errstate(over="ignore"):
                 return np.asarray(gammaincc(shape[..., None], np.exp(f)))
 
-        with np.errstate(divide="ignore"):  # where the gamma variable is below all numbers
+        with np.errstate(divide="ignore"):  # where a quantile of the gamma variable underflows
             low, high = (
-                np.log(inverse(shape, FALL_TAIL)) for inverse in (gammaincinv, gammainccinv)
+                np.log(inverse(shape, DECREASING_TAIL)) for inverse in (gammaincinv, gammainccinv)
             )
-        return mean_of_falling(at_most, low, high, mean, var)
+        return average_decreasing(at_most, low, high, mean, var)
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(_Counts, OneScale):
+class NegativeBinomial(_Counts, OneScaleLikelihood):
     """Negative binomial counts with mean mu = exp(f) and variance mu + mu^2 / shape.
 
     An exposure E enters as an offset log E of f. For large `shape` the distribution tends to the
@@ -153,9 +162,7 @@ class NegativeBinomial(_Counts, OneScale):
 
     name: ClassVar[str] = "negative_binomial"
     scale: ClassVar[str] = "shape"
-    farthest: ClassVar[float] = (
-        _LARGEST_LOG_SHAPE  # long after counts have become Poisson, or all zero
-    )
+    farthest: ClassVar[float] = _LARGEST_LOG_SHAPE
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log probability of the count y."""
@@ -164,10 +171,10 @@ class NegativeBinomial(_Counts, OneScale):
         c = np.maximum(y, 1.0)
         total = y + k
         # log [Gamma(y + k) / (Gamma(k) y!)] + y log c + k log k - (y + k) log(c + k)
-        constant = log_factorial_gap(y) + total * _log_of(total / (k + c), (y - c) / (k + c))
+        constant = log_factorial_gap(y) + total * _log_near_one(total / (k + c), (y - c) / (k + c))
         constant -= 0.5 * np.log1p(y / k)
         constant += stirling_remainder(total) - stirling_remainder(k)
-        # y h - (y + k) log(v + w exp(h)), which for large counts would cancel as it stands
+        # y h - (y + k) log(v + w exp(h)), in a form that does not cancel for large counts
         h = f - np.log(c)
         w = c / (k + c)
         v = k / (k + c)
@@ -175,7 +182,7 @@ class NegativeBinomial(_Counts, OneScale):
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return y - c p, -c p q and -c p q (q - p), c = y + shape, p + q = 1."""
-        p, q, c = self._parts(y, f)
+        p, q, c = self._success_terms(y, f)
         second = -c * p * q
         return Derivatives(y * q - self.shape * p, second, second * (q - p))
 
@@ -193,7 +200,7 @@ class NegativeBinomial(_Counts, OneScale):
         """Return derivatives with respect to log shape; k = 1, or 0 if it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
-        p, q, c = self._parts(y, f)
+        p, q, c = self._success_terms(y, f)
         k = self.shape
         bernoulli = c * p * q
         slope = np.log1p(y / k) + log_expit(-self._log_odds(f))
@@ -204,7 +211,7 @@ class NegativeBinomial(_Counts, OneScale):
         return ParameterDerivatives(slope[None], first[None], second[None])
 
     def bend(self, y: FloatArray) -> Bend:
-        """Where the mean equals the shape; the nearest poles are at plus and minus pi times i."""
+        """Return the bend where the mean is the shape; the nearest poles are pi times i away."""
         return Bend(np.asarray(np.log(self.shape)), np.asarray(6.0))
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
@@ -227,28 +234,32 @@ class NegativeBinomial(_Counts, OneScale):
             """Return the probability that the count is at most y given f."""
             return np.asarray(betainc(k, b[..., None], expit(-self._log_odds(f))))
 
-        with np.errstate(divide="ignore"):  # where the odds are beyond all numbers
-            p = betaincinv(b, k, FALL_TAIL)
-            q = betaincinv(k, b, FALL_TAIL)
+        with np.errstate(divide="ignore"):  # where the odds overflow
+            p = betaincinv(b, k, DECREASING_TAIL)
+            q = betaincinv(k, b, DECREASING_TAIL)
             low = np.log(k) + np.log(p) - np.log1p(-p)
             high = np.log(k) + np.log1p(-q) - np.log(q)
-        return mean_of_falling(at_most, low, high, mean, var)
+        return average_decreasing(at_most, low, high, mean, var)
 
     def _log_odds(self, f: FloatArray) -> FloatArray:
+        """Return log(mu / shape)."""
         return np.asarray(f - np.log(self.shape))
 
-    def _parts(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _success_terms(
+        self, y: FloatArray, f: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return p = mu / (mu + shape), q = 1 - p and y + shape."""
         g = self._log_odds(f)
         return expit(g), expit(-g), np.asarray(y + self.shape)
 
 
 def _log_mixture(h: FloatArray, w: FloatArray, v: FloatArray) -> FloatArray:
     """Return log(v + w exp(h)) for v + w = 1."""
-    inside = np.minimum(h, _LARGEST_LOG_SHAPE)  # beyond, nothing but w exp(h) matters
-    return _log_of(v + w * np.exp(inside), w * np.expm1(inside)) + (h - inside)
+    inside = np.minimum(h, _LARGEST_LOG_SHAPE)  # beyond, only w exp(h) matters
+    return _log_near_one(v + w * np.exp(inside), w * np.expm1(inside)) + (h - inside)
 
 
-def _log_of(x: FloatArray, excess: FloatArray) -> FloatArray:
+def _log_near_one(x: FloatArray, excess: FloatArray) -> FloatArray:
     """Return log x, from the excess x - 1 where x is near one."""
     near = np.abs(excess) < 0.5
     return np.asarray(np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(x)))
@@ -259,8 +270,8 @@ def stirling_remainder(x: FloatArray | float) -> FloatArray:
     x = np.asarray(x, dtype=float)
     small = np.minimum(x, _LARGE)
     large = np.maximum(x, _LARGE)
-    direct = gammaln(small) - ((small - 0.5) * np.log(small) - small + _HALF_LOG_TWO_PI)
-    return np.where(x < _LARGE, direct, _odd_powers(_STIRLING, 1.0 / large))
+    direct = gammaln(small) - ((small - 0.5) * np.log(small) - small + 0.5 * LOG_TWO_PI)
+    return np.where(x < _LARGE, direct, _sum_odd_powers(_STIRLING, 1.0 / large))
 
 
 def digamma_remainder(x: FloatArray | float) -> FloatArray:
@@ -269,7 +280,7 @@ def digamma_remainder(x: FloatArray | float) -> FloatArray:
     small = np.minimum(x, _LARGE)
     large = np.maximum(x, _LARGE)
     direct = small * (digamma(small) - np.log(small))
-    return np.where(x < _LARGE, direct, -0.5 + _odd_powers(_DIGAMMA, 1.0 / large))
+    return np.where(x < _LARGE, direct, -0.5 + _sum_odd_powers(_DIGAMMA, 1.0 / large))
 
 
 def log_factorial_gap(y: FloatArray) -> FloatArray:
@@ -277,12 +288,12 @@ def log_factorial_gap(y: FloatArray) -> FloatArray:
     small = np.minimum(y, _LARGE)
     large = np.maximum(y, _LARGE)
     direct = xlogy(small, np.maximum(small, 1.0)) - small - gammaln(small + 1.0)
-    if not np.any(y >= _LARGE):  # as nearly always, and the series takes most of the time
+    if not np.any(y >= _LARGE):  # the usual case; the series would take most of the time
         return np.asarray(direct)
-    series = -_HALF_LOG_TWO_PI - 0.5 * np.log(large) - stirling_remainder(large)
+    series = -0.5 * LOG_TWO_PI - 0.5 * np.log(large) - stirling_remainder(large)
     return np.where(y < _LARGE, direct, series)
 
 
-def _odd_powers(coefficients: tuple[float, ...], x: FloatArray) -> FloatArray:
+def _sum_odd_powers(coefficients: tuple[float, ...], x: FloatArray) -> FloatArray:
     """``sum_j coefficients[j] x^(2 j + 1)``."""
     return np.asarray(x * np.polynomial.polynomial.polyval(x * x, coefficients))

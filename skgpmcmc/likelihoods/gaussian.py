@@ -10,24 +10,26 @@ import numpy.typing as npt
 from scipy.special import erf, ndtr
 
 from .._typing import FloatArray, IntArray
-from ..numerics.quadrature import FALL_TAIL, Bend, mean_of_falling
+from ..numerics.linalg import LOG_TWO_PI
+from ..numerics.quadrature import DECREASING_TAIL, Bend, average_decreasing
 from .base import (
     Derivatives,
     Likelihood,
-    OneScale,
+    OneScaleLikelihood,
     ParameterDerivatives,
     PredictiveMoments,
     TiltedMoments,
+    mask_negative,
 )
 
-_LOG_TWO_PI = float(np.log(2.0 * np.pi))
+#: Log that stands for log |y| where y is zero.
 _LOG_SMALLEST = -300.0
-#: Log of the standard deviations that a normal variable keeps within.
-_LOG_OF_MOST = 2.0
+#: Log of the standard deviations within which a normal variable lies, but for `DECREASING_TAIL`.
+_LOG_REACH = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class Gaussian(OneScale):
+class Gaussian(OneScaleLikelihood):
     """Normal targets with mean f and variance noise_scale^2 + alpha + row_variance.
 
     Parameters
@@ -35,19 +37,19 @@ class Gaussian(OneScale):
     noise_scale : float, default=1.0
         Standard deviation of the noise. A starting value of the chains, unless `fixed`.
     fixed : bool, default=False
-        Keep `noise_scale` fixed instead of inferring it (as hyper-parameter ``"noise_scale"``). It
-        can then be 0.0 if `alpha` or `row_variance` is positive, or `fit` is told of other known
-        noise: all noise is then known.
+        Keep `noise_scale` fixed instead of inferring it (as hyper-parameter ``"noise_scale"``). A
+        fixed `noise_scale` can be 0.0, so that all noise is known, if `alpha`, `row_variance` or
+        the `noise_variance` of ``fit`` is positive.
     alpha : float, default=0.0
         Known noise variance that is added for every row, including new rows.
     row_variance : ndarray of shape (n,), optional
-        Known noise variance of each training row that is added too.
+        Known noise variance of each training row, which is added as well.
 
     Notes
     -----
-    `BayesianGPRegressor` takes `alpha` and `row_variance` in units of y squared, as it does its own
-    parameter `alpha` and the `noise_variance` of ``fit``, which are added to them. `noise_scale` is
-    in the units of all hyper-parameters, fixed or not: those of normalized targets, unless
+    `BayesianGPRegressor` takes `alpha` and `row_variance` in units of y squared, and adds its own
+    parameter `alpha` and the `noise_variance` of ``fit``, in the same units. `noise_scale`, fixed
+    or not, is in the units of all hyper-parameters: those of normalized targets, unless
     ``normalize_y=False``.
     """
 
@@ -71,7 +73,7 @@ class Gaussian(OneScale):
         return replace(self, row_variance=own)
 
     def row_data(self, n_rows: int) -> FloatArray:
-        """Return the variances of the rows, if they have some; (n_rows, k)."""
+        """Return `row_variance` as a column, (n_rows, 1), or without it nothing, (n_rows, 0)."""
         if self.row_variance is None:
             return np.empty((n_rows, 0))
         return np.asarray(self.row_variance, dtype=float)[:, None]
@@ -79,7 +81,7 @@ class Gaussian(OneScale):
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of N(f, V) at y."""
         V = self.variance(f)
-        return np.asarray(-0.5 * (_LOG_TWO_PI + np.log(V) + (y - f) ** 2 / V))
+        return np.asarray(-0.5 * (LOG_TWO_PI + np.log(V) + (y - f) ** 2 / V))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return (y - f) / V, -1 / V and 0."""
@@ -110,7 +112,7 @@ class Gaussian(OneScale):
     def weighted_tilted_moments(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
     ) -> TiltedMoments:
-        """Log normalizer of p(y | f)^weight N(f; mean, var) and its derivatives, closed form.
+        """Log normalizer of p(y | f)^weight N(f; mean, var) and its derivatives, in closed form.
 
         N(f, V)^weight is N(f, V / weight) times a constant.
         """
@@ -119,7 +121,7 @@ class Gaussian(OneScale):
         beta = np.where(var >= 0.0, 1.0, np.nan) / (var + V / own)
         alpha = beta * (y - mean)
         log_z = 0.5 * (np.log(V * beta / own) - (y - mean) * alpha)
-        return TiltedMoments(log_z - 0.5 * own * (_LOG_TWO_PI + np.log(V)), alpha, beta)
+        return TiltedMoments(log_z - 0.5 * own * (LOG_TWO_PI + np.log(V)), alpha, beta)
 
     def tilted_parameter_gradient(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
@@ -139,9 +141,9 @@ class Gaussian(OneScale):
     ) -> FloatArray:
         """Log density of N(mean, var + V) at y; any shapes that broadcast."""
         y, mean, var = (np.asarray(a, dtype=float) for a in (y, mean, var))
-        V = self._target_variance(mean, np.where(var >= 0.0, var, np.nan))
-        with np.errstate(over="ignore"):  # minus infinity is the log of what is below all numbers
-            return np.asarray(-0.5 * (_LOG_TWO_PI + np.log(V) + (y - mean) ** 2 / V))
+        V = self._target_variance(mean, mask_negative(var))
+        with np.errstate(over="ignore"):  # the log of a density that underflows is minus infinity
+            return np.asarray(-0.5 * (LOG_TWO_PI + np.log(V) + (y - mean) ** 2 / V))
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean and variance of a target over f ~ N(mean, var)."""
@@ -152,11 +154,11 @@ class Gaussian(OneScale):
         return np.asarray(ndtr((y - mean) / np.sqrt(self._target_variance(mean, var))))
 
     def _target_variance(self, mean: FloatArray, var: FloatArray) -> FloatArray:
-        """Variance of a target over f ~ N(mean, var): positive, also where nothing is uncertain."""
+        """Variance of a target over f ~ N(mean, var): at least the least positive number."""
         return np.maximum(var + self.variance(mean), np.finfo(float).tiny)
 
     def variance(self, like: FloatArray) -> FloatArray:
-        """Return V in a shape that broadcasts with an array of shape (n,) or (n, m)."""
+        """Return the variance V of y given f; it broadcasts with `like`, (n,) or (n, m)."""
         common = self.noise_scale**2 + self.alpha
         if self.row_variance is None:
             return np.asarray(common)
@@ -180,11 +182,11 @@ class Volatility(Likelihood):
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return -log(2 pi) / 2 - f - q / 2, q = y^2 exp(-2 f)."""
-        return np.asarray(-0.5 * _LOG_TWO_PI - f - 0.5 * _square(y, f))
+        return np.asarray(-0.5 * LOG_TWO_PI - f - 0.5 * _squared_z_score(y, f))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return q - 1, -2 q and 4 q."""
-        q = _square(y, f)
+        q = _squared_z_score(y, f)
         with np.errstate(over="ignore"):
             return Derivatives(q - 1.0, -2.0 * q, 4.0 * q)
 
@@ -197,7 +199,10 @@ class Volatility(Likelihood):
         return np.asarray(np.exp(f) * rng.standard_normal(np.shape(f)))
 
     def bend(self, y: FloatArray) -> Bend:
-        """At exp(f) = abs(y); q falls off where the imaginary part is below pi/4."""
+        """Return the bend at exp(f) = abs(y).
+
+        exp(-q / 2) decreases where the imaginary part of f is below pi/4.
+        """
         with np.errstate(divide="ignore"):
             return Bend(np.maximum(np.log(np.abs(y)), _LOG_SMALLEST), np.asarray(1.5))
 
@@ -208,21 +213,21 @@ class Volatility(Likelihood):
     def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Probability that a target over f ~ N(mean, var) is at most y; (m, 1), (m, g), (m, 1).
 
-        It uses that P(-y < target < y | f) decreases with f, around log y.
+        P(-y < target < y | f) decreases with f from one to zero, around log y.
         """
         with np.errstate(divide="ignore"):
             log_size = np.maximum(np.log(np.abs(y)), _LOG_SMALLEST)
-        inside = mean_of_falling(
+        inside = average_decreasing(
             lambda f: erf(np.exp(np.minimum(log_size[..., None] - f, 50.0)) / np.sqrt(2.0)),
-            log_size - _LOG_OF_MOST,
-            log_size - np.log(FALL_TAIL),
+            log_size - _LOG_REACH,
+            log_size - np.log(DECREASING_TAIL),
             mean,
             var,
         )
         return np.asarray(0.5 + 0.5 * np.sign(y) * inside)
 
 
-def _square(y: FloatArray, f: FloatArray) -> FloatArray:
-    """y^2 exp(-2 f), which is zero for y = 0 whatever f."""
+def _squared_z_score(y: FloatArray, f: FloatArray) -> FloatArray:
+    """Return q = y^2 exp(-2 f), which is zero for y = 0 and any f."""
     with np.errstate(over="ignore", divide="ignore"):
         return np.exp(2.0 * (np.log(np.abs(y)) - f))

@@ -12,13 +12,21 @@ from scipy.special import erfcx, log_ndtr
 
 from .._typing import BoolArray, FloatArray
 from ..numerics import quadrature
-from .base import Derivatives, Likelihood, Parameter, ParameterDerivatives, TiltedMoments
+from ..numerics.linalg import LOG_TWO_PI
+from .base import (
+    Derivatives,
+    Likelihood,
+    Parameter,
+    ParameterDerivatives,
+    TiltedMoments,
+    mask_negative,
+)
 
-_HALF_LOG_TWO_PI = 0.5 * float(np.log(2.0 * np.pi))
+#: Square root of 1 / 2, by which erfc takes a standard normal variable.
 _ROOT_HALF = float(np.sqrt(0.5))
-#: Width times distance below which an interval has one density.
+#: Width times distance from zero, in noise scales, below which an interval has constant density.
 _NARROW = 1e-6
-#: Panels around each threshold, in noise scales.
+#: Ends of the panels around each threshold, in noise scales.
 _PANELS_AT_THRESHOLD = np.array([-8.0, -3.0, 0.0, 3.0, 8.0])
 
 
@@ -90,11 +98,11 @@ class OrdinalProbit(Likelihood):
         """Return derivatives in f, computed from the end point terms h_j of the interval."""
         h0, h1, h2 = self._interval(y, f, self.noise_scale).moments(3)
         s = self.noise_scale
-        second = np.minimum(h1 - h0 * h0, 0.0) / s**2  # rounding must not make it positive
+        second = np.minimum(h1 - h0 * h0, 0.0) / s**2  # positive by rounding alone
         return Derivatives(h0 / s, second, (h2 - h0 - 3.0 * h0 * h1 + 2.0 * h0**3) / s**3)
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
-        """Return the sum over classes of their probability times the squared slope of its log."""
+        """Return the sum over classes of p times the squared derivative of log p."""
         f = np.asarray(f, dtype=float)
         total = np.zeros(f.shape)
         for k in range(self.n_classes):
@@ -106,7 +114,7 @@ class OrdinalProbit(Likelihood):
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw class numbers."""
         noisy = f + self.noise_scale * rng.standard_normal(np.shape(f))
-        return np.searchsorted(self._inner, noisy).astype(float)
+        return np.searchsorted(self._threshold_array, noisy).astype(float)
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
         """Return derivatives in the first threshold, then in the logs of the gaps; k = r - 1."""
@@ -118,15 +126,15 @@ class OrdinalProbit(Likelihood):
         s = self.noise_scale
 
         def of_end(sign: float, end: FloatArray) -> tuple[FloatArray, ...]:
-            """Return derivatives in the place of one end of the interval."""
+            """Return derivatives in the position of one end of the interval."""
             u = sign * interval.end_density(end)
-            x = np.where(np.isfinite(end), end, 0.0)  # with a density of zero any number will do
+            x = np.where(np.isfinite(end), end, 0.0)  # any finite x: the density u is zero
             gap = x - h0
             return u / s, u * gap / s**2, u * ((x**2 - 1.0) - h1 - 2.0 * h0 * gap) / s**3
 
         k = y.astype(int)
         ends = zip(of_end(-1.0, interval.low), of_end(1.0, interval.high), strict=True)
-        parts = [self._in_parameters(k, at_low, at_high) for at_low, at_high in ends]
+        parts = [self._apply_chain_rule(k, at_low, at_high) for at_low, at_high in ends]
         return ParameterDerivatives(*parts)
 
     def weighted_tilted_moments(
@@ -134,7 +142,7 @@ class OrdinalProbit(Likelihood):
     ) -> TiltedMoments:
         """Log normalizer and its derivatives: closed form, or by quadrature where weighted.
 
-        Integrating f out adds its variance to that of the noise.
+        With f integrated out, its variance is added to the variance of the noise.
         """
         if weight is not None:
             return super().weighted_tilted_moments(y, weight, mean, var)
@@ -154,7 +162,7 @@ class OrdinalProbit(Likelihood):
         interval = self._interval(y, mean, scale)
         at_low = -interval.end_density(interval.low) / scale
         at_high = interval.end_density(interval.high) / scale
-        return self._in_parameters(y.astype(int), at_low, at_high)
+        return self._apply_chain_rule(y.astype(int), at_low, at_high)
 
     def log_predictive(
         self, y: npt.ArrayLike, mean: npt.ArrayLike, var: npt.ArrayLike
@@ -171,7 +179,7 @@ class OrdinalProbit(Likelihood):
         return quadrature.Cuts(np.concatenate([low[:, None] + places, high[:, None] + places], 1))
 
     @cached_property
-    def _inner(self) -> FloatArray:
+    def _threshold_array(self) -> FloatArray:
         return np.array(self.thresholds)
 
     @cached_property
@@ -183,16 +191,16 @@ class OrdinalProbit(Likelihood):
         return self._edges[k], self._edges[k + 1]
 
     def _interval(self, y: FloatArray, f: FloatArray, scale: float | FloatArray) -> _Interval:
-        """The interval of y, in units of `scale` and relative to f."""
+        """Return the interval of y, in units of `scale` and relative to f."""
         low, high = self._ends(y)
         return _Interval.of(
             *map(np.asarray, ((low - f) / scale, (high - f) / scale, (high - low) / scale))
         )
 
     def _total_scale(self, var: FloatArray) -> FloatArray:
-        return np.sqrt(self.noise_scale**2 + np.where(var >= 0.0, var, np.nan))
+        return np.sqrt(self.noise_scale**2 + mask_negative(var))
 
-    def _in_parameters(
+    def _apply_chain_rule(
         self, k: npt.NDArray[np.int_], at_low: FloatArray, at_high: FloatArray
     ) -> FloatArray:
         """Chain rule from the two ends of each row's interval to the parameters; (r - 1, ...).
@@ -202,64 +210,63 @@ class OrdinalProbit(Likelihood):
         result = np.empty((len(self.thresholds), *np.shape(k)))
         for j in range(len(self.thresholds)):  # thresholds from j on move together
             result[j] = np.where(k >= j + 1, at_low, 0.0) + np.where(k >= j, at_high, 0.0)
-        last = k == len(self.thresholds)  # whose upper end is at infinity
+        last = k == len(self.thresholds)  # the upper end of the last class is at infinity
         result = np.where(last, np.where(np.isnan(result), 0.0, result), result)
-        result[1:] *= np.diff(self._inner).reshape(-1, *(1 for _ in np.shape(k)))
+        result[1:] *= np.diff(self._threshold_array).reshape(-1, *(1 for _ in np.shape(k)))
         return result
 
 
 class _Interval(NamedTuple):
     """Standard normal mass between two points.
 
-    It is kept relative to exp(-t^2 / 2), t the point of the interval nearest to zero, so that
-    ratios of tiny numbers keep their digits however far out they are.
+    The mass is stored relative to exp(-t^2 / 2), with t the point of the interval nearest to zero,
+    so that ratios of tiny masses keep their digits however far out the interval is.
     """
 
     low: FloatArray
     high: FloatArray
-    nearest: FloatArray  # size of t
+    nearest: FloatArray  # absolute value of t
     log_scaled: FloatArray  # log mass + t^2 / 2
 
     @classmethod
     def of(cls, low: FloatArray, high: FloatArray, width: FloatArray) -> _Interval:
-        """Return the interval; far out `width` is more than nothing where the ends are equal."""
+        """Return the interval; far out the ends may be equal by rounding, but `width` is not 0."""
         right = low > 0.0
         left = np.where(right, -high, low)
         upper = np.where(right, -low, high)
-        tail = np.minimum(upper, 0.0)  # what is not in the left tail needs no scaling
+        tail = np.minimum(upper, 0.0)  # an interval that contains zero needs no scaling
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             log_tail = np.log(0.5 * erfcx(-tail * _ROOT_HALF))
             log_upper = np.where(upper > 0.0, log_ndtr(upper), log_tail)
             below = np.minimum(left, 0.0)
             log_left = np.log(0.5 * erfcx(-below * _ROOT_HALF)) + _half_square_gap(tail, below)
             log_scaled = np.asarray(log_upper + np.log1p(-np.exp(log_left - log_upper)))
-            # Where the difference has no digits left, the density in the middle times the width.
+            # For a narrow interval the difference cancels: density in the middle times width.
             middle = 0.5 * (upper + left)
             narrow = width * (1.0 + np.abs(middle)) < _NARROW
             if np.any(narrow):
-                thin = np.log(width) + _half_square_gap(tail, middle) - _HALF_LOG_TWO_PI
+                thin = np.log(width) + _half_square_gap(tail, middle) - 0.5 * LOG_TWO_PI
                 log_scaled = np.where(narrow, thin, log_scaled)
-            # Beyond 1e154 squares are infinite, and their differences unknown: no mass is left.
+            # Beyond 1e154 squares are infinite and their differences NaN: the mass is zero.
             log_scaled = np.where(np.isinf(tail * tail), -np.inf, log_scaled)
         return cls(low, high, -tail, log_scaled)
 
     @property
     def log_mass(self) -> FloatArray:
         """Natural log of the mass."""
-        with np.errstate(over="ignore"):  # of a square beyond numbers: there is no mass
+        with np.errstate(over="ignore"):  # where the square overflows the mass is zero
             return np.asarray(self.log_scaled - 0.5 * self.nearest**2)
 
     def end_density(self, x: FloatArray) -> FloatArray:
         """phi(x) over the mass; zero at infinity."""
         with np.errstate(over="ignore", invalid="ignore"):
             gap = _half_square_gap(self.nearest, x)
-            return np.asarray(np.exp(gap - _HALF_LOG_TWO_PI - self.log_scaled))
+            return np.asarray(np.exp(gap - 0.5 * LOG_TWO_PI - self.log_scaled))
 
     def moments(self, count: int) -> tuple[FloatArray, ...]:
         """h_j = (low^j phi(low) - high^j phi(high)) / mass for j below `count`.
 
-        Where both ends are one number, what an ever narrower interval around it tends to:
-        -(x^j phi(x))' / phi(x).
+        If both ends are equal, h_j is the limit for narrow intervals, -(x^j phi(x))' / phi(x).
         """
         low, high = (np.where(np.isfinite(x), x, 0.0) for x in (self.low, self.high))
         empty = self.low == self.high

@@ -16,8 +16,8 @@ from .base import Derivatives, Likelihood
 class Softmax(Likelihood):
     """p(y = c | f) = exp(f_c) / sum_k exp(f_k), where y is a class index, starting from 0.
 
-    Each target depends on C latent values. Those of n rows are stacked class after class, in arrays
-    of shape (C n,) or (C n, m); arrays with one entry per row have n entries.
+    Each target depends on C latent values. The latent values of n rows are stacked class after
+    class, in arrays of shape (C n,) or (C n, m); arrays with one entry per row have n entries.
 
     Parameters
     ----------
@@ -62,22 +62,24 @@ class Softmax(Likelihood):
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log p(y | f) of every row, for y of shape (n,) or (n, 1); (n,) or (n, m)."""
         parts = self.by_class(f)
-        return np.asarray(parts[_index(y), np.arange(parts.shape[1])] - log_sum(parts, axis=0))
+        return np.asarray(
+            parts[_class_indices(y), np.arange(parts.shape[1])] - log_sum(parts, axis=0)
+        )
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return derivatives in each latent value, in the layout of f of shape (C n,).
 
-        The mixed second derivatives, of minus log p(y | f) in two values of a row, are
-        p_c (delta - p_c'); coupled sites contain them.
+        The mixed second derivatives, of log p(y | f) in two latent values of a row, are p_c p_c';
+        `ClasswiseApproximation` takes them into account.
         """
         p = self.probabilities(f)
         first = -p
-        self.by_class(first)[_index(y), np.arange(len(p) // self.n_classes)] += 1.0
+        self.by_class(first)[_class_indices(y), np.arange(len(p) // self.n_classes)] += 1.0
         second = -p * (1.0 - p)
         return Derivatives(first, second, second * (1.0 - 2.0 * p))
 
     def slope_and_precision(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the first derivatives, and p: the precision D of coupled sites, for any y."""
+        """Return the first derivatives, and p, the precision D of `ClasswiseApproximation`."""
         return self.derivatives(y, f).first, self.probabilities(f)
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
@@ -92,5 +94,5 @@ class Softmax(Likelihood):
         return np.minimum((uniform >= cumulative).sum(axis=0), self.n_classes - 1).astype(float)
 
 
-def _index(y: FloatArray) -> IntArray:
+def _class_indices(y: FloatArray) -> IntArray:
     return np.ravel(y).astype(np.intp)

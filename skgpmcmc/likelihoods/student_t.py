@@ -11,23 +11,33 @@ from scipy.special import gammaln, ndtr
 
 from .._typing import FloatArray
 from ..numerics import quadrature
-from .base import Derivatives, OneScale, ParameterDerivatives, PredictiveMoments, TiltedMoments
+from ..numerics.linalg import LOG_TWO_PI
+from .base import (
+    Derivatives,
+    OneScaleLikelihood,
+    ParameterDerivatives,
+    PredictiveMoments,
+    TiltedMoments,
+    mask_negative,
+)
 
-#: Where the density changes its character, in noise scales from y; Gauss-Legendre panels between.
+#: Ends of Gauss-Legendre panels, as distances from y in noise scales.
 _PANEL_ENDS = np.array([0.4, 1.5, 6.0, 25.0, 100.0])
 #: Largest step of the log precision. The nearest singularity is pi / 2 away: the error is
 #: exp(-pi^2 / 0.3).
 _LOG_PRECISION_STEP = 0.3
 #: Largest step in standard deviations of the log precision, for many degrees of freedom.
 _MANY_DF_STEP = 0.7
-_LOG_RESOLUTION = 36.0  # exp(-36) is the precision of doubles
-#: Largest square of a residual, in noise scales: the density of one farther out is NaN.
+#: Minus the log of the precision of doubles.
+_LOG_RESOLUTION = 36.0
+#: Largest square of a residual, in squared noise scales: beyond, the density is NaN.
 _LARGEST_SQUARE = 1e300
-_POINTS_PER_CALL = 4096  # points of a predictive at once
+#: Points whose predictive density is computed at once, which bounds the memory.
+_POINTS_PER_CALL = 4096
 
 
 @dataclass(frozen=True)
-class StudentT(OneScale):
+class StudentT(OneScaleLikelihood):
     """Targets with location f and Student's t noise, which makes f robust to outliers.
 
     Parameters
@@ -60,7 +70,7 @@ class StudentT(OneScale):
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return derivatives in f, with e = y - f, A = df noise_scale^2 and D = A + e^2."""
-        e, A, D = self._parts(y, f)
+        e, A, D = self._residual_terms(y, f)
         c = self.df + 1.0
         ratio = e / D
         return Derivatives(
@@ -85,7 +95,7 @@ class StudentT(OneScale):
         """Return derivatives with respect to log noise_scale; k = 1, or 0 if it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
-        e, A, D = self._parts(y, f)
+        e, A, D = self._residual_terms(y, f)
         c = self.df + 1.0
         share = A / D
         ratio = e / D
@@ -98,7 +108,7 @@ class StudentT(OneScale):
     def weighted_tilted_moments(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
     ) -> TiltedMoments:
-        """Log normalizer and its derivatives, without weights by a scale mixture of Gaussians.
+        """Log normalizer and its derivatives; without weights, by a scale mixture of Gaussians.
 
         Given the precision of its noise, a target is Gaussian, and f is integrated out in closed
         form.
@@ -129,7 +139,7 @@ class StudentT(OneScale):
         log_p = np.empty(y.size)
         residual = (y - mean).ravel()
         flat = var.ravel()
-        for start in range(0, y.size, _POINTS_PER_CALL):  # of bounded memory
+        for start in range(0, y.size, _POINTS_PER_CALL):
             rows = slice(start, start + _POINTS_PER_CALL)
             log_p[rows] = _ScaleMixture.of(self, residual[rows], flat[rows]).log_mass
         return log_p.reshape(y.shape)
@@ -159,12 +169,13 @@ class StudentT(OneScale):
 
     @property
     def _log_precisions(self) -> tuple[float, float]:
-        """Where the log of the relative precision of the noise may be, without a look at y."""
+        """Range of the log of the relative precision of the noise under its prior."""
         return -2.0 * _LOG_RESOLUTION / self.df, float(
             np.log(2.0 * _LOG_RESOLUTION / self.df + 2.0)
         )
 
-    def _parts(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+    def _residual_terms(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, float, FloatArray]:
+        """Return e, A and D of `derivatives`."""
         e = np.asarray(y - f)
         A = self.df * self.noise_scale**2
         return e, A, np.asarray(A + e * e)
@@ -179,18 +190,18 @@ class _ScaleMixture(NamedTuple):
 
     residual: FloatArray  # (n, 1), y - mean
     var: FloatArray  # (n, nodes), of y given u
-    noise: FloatArray  # (n, nodes), its part that is noise
+    noise: FloatArray  # (n, nodes), variance of the noise given u
     weight: FloatArray  # (n, nodes), posterior; each row sums to one
     log_mass: FloatArray  # (n,)
 
     @classmethod
     def of(cls, likelihood: StudentT, residual: FloatArray, var: FloatArray) -> _ScaleMixture:
-        """Return the mixture for y - mean, and the variance of f; both (n,)."""
+        """Return the mixture for the residuals y - mean and the variances of f; both (n,)."""
         nu = likelihood.df
         s2 = likelihood.noise_scale**2
-        var = np.where(var >= 0.0, var, np.nan)[:, None]
+        var = mask_negative(var)[:, None]
         e = residual[:, None]
-        # Far out the precision must be small: u is about this.
+        # For a large residual the precision of its noise is small: u is near this center.
         square = np.minimum((residual / likelihood.noise_scale) ** 2, _LARGEST_SQUARE)
         center = np.minimum(np.log((nu + 1.0) / (nu + np.nan_to_num(square))), 0.0)
         (low, high) = likelihood._log_precisions
@@ -203,7 +214,7 @@ class _ScaleMixture(NamedTuple):
         top = log_weight.max(axis=1)
         weight = np.exp(log_weight - top[:, None])
         mass = weight.sum(axis=1)
-        constant = 0.5 * nu * np.log(0.5 * nu) - gammaln(0.5 * nu) - 0.5 * np.log(2.0 * np.pi)
+        constant = 0.5 * nu * np.log(0.5 * nu) - gammaln(0.5 * nu) - 0.5 * LOG_TWO_PI
         log_mass = top + np.log(mass * step) + constant
         return cls(e, total, noise, weight / mass[:, None], log_mass)
 

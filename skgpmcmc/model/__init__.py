@@ -1,12 +1,12 @@
 """The joint model: covariance, hyper-priors, observations."""
 
 from .classwise import ClasswiseGP, ClasswisePrior
-from .composite import Composite
+from .composite import CompositeCovariance
 from .covariance import Covariance, CrossCovariance, make_covariance
 from .default_priors import (
     default_hyperprior,
     default_priors,
-    is_known,
+    has_default_rule,
     is_length_scale,
     owner_of,
     paper_prior,
@@ -17,7 +17,7 @@ from .joint import GPState, LatentGP
 from .kernels import check_gradient, check_kernel, check_matrix, default_kernel, variance_position
 from .lengths import column_widths, length_bounds, period_bounds
 from .low_rank import EigenGP, LowRankPrior, NystromGP
-from .observations import Further, Observations
+from .observations import ExtraTargets, Observations
 from .prior import Conditional, GaussianPrior, LatentMoments
 from .prior_table import PriorTable
 from .shrinkage import Shrinkage
@@ -25,12 +25,12 @@ from .shrinkage import Shrinkage
 __all__ = [
     "ClasswiseGP",
     "ClasswisePrior",
-    "Composite",
+    "CompositeCovariance",
     "Conditional",
     "Covariance",
     "CrossCovariance",
     "EigenGP",
-    "Further",
+    "ExtraTargets",
     "GPState",
     "GaussianPrior",
     "HyperPrior",
@@ -48,7 +48,7 @@ __all__ = [
     "default_hyperprior",
     "default_kernel",
     "default_priors",
-    "is_known",
+    "has_default_rule",
     "is_length_scale",
     "length_bounds",
     "make_covariance",

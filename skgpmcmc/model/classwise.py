@@ -11,7 +11,7 @@ from scipy.linalg import block_diag
 
 from .._typing import FloatArray
 from .joint import LatentGP
-from .prior import Conditional, GaussianPrior, OfAlikeFunctions, OfFunctions
+from .prior import Conditional, GaussianPrior, SharedKernelConditional, StackedConditional
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,12 +21,12 @@ class ClasswisePrior(GaussianPrior):
     Attributes
     ----------
     priors : tuple of GaussianPrior
-        One for each function; the same object if they share their hyper-parameters.
+        Prior of each function; the same object if functions share their hyper-parameters.
     """
 
     priors: tuple[GaussianPrior, ...] = ()
 
-    low_rank = False  # whatever the ranks: coupled sites go by other matrices
+    low_rank = False  # `ClasswiseApproximation` has no form for low rank
 
     @property
     def shared(self) -> bool:
@@ -43,14 +43,14 @@ class ClasswisePrior(GaussianPrior):
         return f.reshape(len(self.priors), -1, *f.shape[1:])
 
     def factorize(self) -> Self:
-        """Return itself, its roots made now."""
+        """Compute the roots of all functions, and return itself."""
         for prior in self.priors:
             prior.factorize()
         return self
 
     @property
     def rank(self) -> int:
-        """Length of v, all functions together."""
+        """Length of v of all functions together."""
         return sum(prior.rank for prior in self.priors)
 
     @cached_property
@@ -96,9 +96,9 @@ class ClasswisePrior(GaussianPrior):
         by_function = self.split(f)
         if self.shared:
             side_by_side = self.priors[0].condition_on(np.concatenate(list(by_function), axis=1))
-            return OfAlikeFunctions(side_by_side, len(self.priors), f.shape[1])
+            return SharedKernelConditional(side_by_side, len(self.priors), f.shape[1])
         pairs = zip(self.priors, by_function, strict=True)
-        return OfFunctions([prior.condition_on(own) for prior, own in pairs])
+        return StackedConditional([prior.condition_on(own) for prior, own in pairs])
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class ClasswiseGP(LatentGP):
         """Number of latent functions."""
         return self.likelihood.n_functions
 
-    def shape_at(self, n_rows: int) -> tuple[int, ...]:
+    def latent_shape(self, n_rows: int) -> tuple[int, ...]:
         """Return the shape of the latent values of `n_rows` rows: (C, n_rows)."""
         return (self.n_functions, n_rows)
 

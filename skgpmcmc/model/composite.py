@@ -14,8 +14,8 @@ from .covariance import Covariance, CrossCovariance, make_covariance
 from .cross import contract_cross, cross_matrix
 
 
-class Constant(Covariance):
-    """The same covariance for all pairs of rows."""
+class ConstantCovariance(Covariance):
+    """A constant, the covariance of all pairs of rows."""
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:
@@ -33,8 +33,8 @@ class Constant(Covariance):
         return np.full(len(theta), self._value(theta) * A.sum())
 
 
-class Composite(Covariance):
-    """Base class of covariances whose entries are functions of those of other covariances.
+class CompositeCovariance(Covariance):
+    """Base class of covariances whose entries are functions of the entries of other covariances.
 
     Attributes
     ----------
@@ -56,14 +56,14 @@ class Composite(Covariance):
 
     @abstractmethod
     def combine(self, *entries: FloatArray) -> FloatArray:
-        """Return the entries computed from those of the parts; may overwrite the first part's."""
+        """Return the entries, computed from those of the parts; may overwrite the first array."""
 
     @abstractmethod
     def slopes(self, *entries: FloatArray) -> Sequence[FloatArray | float]:
-        """Return the derivatives of an entry with respect to those of the parts."""
+        """Return the derivatives of an entry with respect to the entries of the parts."""
 
-    def shares(self, theta: FloatArray) -> list[tuple[Covariance, FloatArray]]:
-        """Return the parts with their hyper-parameters."""
+    def split_theta(self, theta: FloatArray) -> list[tuple[Covariance, FloatArray]]:
+        """Return every part with its own hyper-parameters."""
         ends = np.cumsum([len(part.start) for part in self.parts])[:-1]
         return list(zip(self.parts, np.split(theta, ends), strict=True))
 
@@ -74,9 +74,9 @@ class Composite(Covariance):
         entries: Sequence[FloatArray],
         contract: Callable[[Covariance, FloatArray, FloatArray, FloatArray], FloatArray],
     ) -> FloatArray:
-        """Return the contraction by the chain rule, given how a part contracts; shape (p,)."""
+        """Return the contraction by the chain rule, with `contract` for a part; shape (p,)."""
         slopes = self.slopes(*entries)
-        triples = zip(self.shares(theta), entries, slopes, strict=True)
+        triples = zip(self.split_theta(theta), entries, slopes, strict=True)
         pieces = [contract(*share, A * slope, K) for share, K, slope in triples if len(share[1])]
         return np.concatenate([np.empty(0), *pieces])
 
@@ -85,7 +85,7 @@ class Composite(Covariance):
         return self.combine(*self._matrices(theta))
 
     def _matrices(self, theta: FloatArray) -> list[FloatArray]:
-        return [part.matrix(own) for part, own in self.shares(theta)]
+        return [part.matrix(own) for part, own in self.split_theta(theta)]
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         entries = self._matrices(theta)
@@ -100,87 +100,95 @@ class Composite(Covariance):
             Freshly allocated.
         """
         slopes = self.slopes(*self._matrices(theta))
-        for (part, own), slope in zip(self.shares(theta), slopes, strict=True):
+        for (part, own), slope in zip(self.split_theta(theta), slopes, strict=True):
             if len(own):
                 yield from (dK * slope for dK in part.derivatives(own))
 
     def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
         """See `Covariance`."""
         new = self.at_new(X_new)
-        return self.combine(*(part.cross(own, new) for part, own in self.shares(theta)))
+        return self.combine(*(part.cross(own, new) for part, own in self.split_theta(theta)))
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """See `Covariance`."""
-        return self.combine(*(part.diagonal(own, X_new) for part, own in self.shares(theta)))
+        return self.combine(*(part.diagonal(own, X_new) for part, own in self.split_theta(theta)))
 
     def square(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """See `Covariance`."""
-        return self.combine(*(part.square(own, X_new) for part, own in self.shares(theta)))
+        return self.combine(*(part.square(own, X_new) for part, own in self.split_theta(theta)))
 
 
-class SumOfCovariances(Composite):
+class SumOfCovariances(CompositeCovariance):
     """The covariance of a sum of independent functions."""
 
     kind = Sum
 
     def combine(self, *entries: FloatArray) -> FloatArray:
-        """See `Composite`."""
+        """See `CompositeCovariance`."""
         first, second = entries
         return np.add(first, second, out=first)
 
     def slopes(self, *entries: FloatArray) -> Sequence[FloatArray | float]:
-        """See `Composite`."""
+        """See `CompositeCovariance`."""
         return 1.0, 1.0
 
 
-class ProductOfCovariances(Composite):
+class ProductOfCovariances(CompositeCovariance):
     """The covariance of a product of independent functions."""
 
     kind = Product
 
     def combine(self, *entries: FloatArray) -> FloatArray:
-        """See `Composite`."""
+        """See `CompositeCovariance`."""
         first, second = entries
         return np.multiply(first, second, out=first)
 
     def slopes(self, *entries: FloatArray) -> Sequence[FloatArray | float]:
-        """See `Composite`."""
+        """See `CompositeCovariance`."""
         return entries[::-1]
 
 
-class PowerOfCovariance(Composite):
+class PowerOfCovariance(CompositeCovariance):
     """A covariance to some power."""
 
     kind = Exponentiation
 
     def combine(self, *entries: FloatArray) -> FloatArray:
-        """See `Composite`."""
+        """See `CompositeCovariance`."""
         return entries[0] ** self.kernel.exponent
 
     def slopes(self, *entries: FloatArray) -> Sequence[FloatArray | float]:
-        """See `Composite`."""
+        """See `CompositeCovariance`."""
         power = self.kernel.exponent
         return (power * entries[0] ** (power - 1),)
 
 
-@cross_matrix.register(Composite)
-def _composite_matrix(covariance: Composite, theta: FloatArray, new: CrossCovariance) -> FloatArray:
-    """The same, of every part as fast as can be."""
-    return covariance.combine(*_crosses(covariance, theta, new))
-
-
-def _crosses(covariance: Composite, theta: FloatArray, new: CrossCovariance) -> list[FloatArray]:
-    return [cross_matrix(part, own, new) for part, own in covariance.shares(theta)]
-
-
-@contract_cross.register(Composite)
-def _contract_composite(
-    covariance: Composite, theta: FloatArray, new: CrossCovariance, A: FloatArray, K: FloatArray
+@cross_matrix.register(CompositeCovariance)
+def _composite_matrix(
+    covariance: CompositeCovariance, theta: FloatArray, new: CrossCovariance
 ) -> FloatArray:
-    """The same by the chain rule."""
+    """Combine the cross matrices of the parts, each by its fastest method."""
+    return covariance.combine(*_cross_matrices(covariance, theta, new))
+
+
+def _cross_matrices(
+    covariance: CompositeCovariance, theta: FloatArray, new: CrossCovariance
+) -> list[FloatArray]:
+    return [cross_matrix(part, own, new) for part, own in covariance.split_theta(theta)]
+
+
+@contract_cross.register(CompositeCovariance)
+def _contract_composite(
+    covariance: CompositeCovariance,
+    theta: FloatArray,
+    new: CrossCovariance,
+    A: FloatArray,
+    K: FloatArray,
+) -> FloatArray:
+    """Return the contraction by the chain rule."""
 
     def contract(part: Covariance, own: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         """Return the contraction of one part."""
         return contract_cross(part, own, new, A, K)
 
-    return covariance.contract_parts(theta, A, _crosses(covariance, theta, new), contract)
+    return covariance.contract_parts(theta, A, _cross_matrices(covariance, theta, new), contract)

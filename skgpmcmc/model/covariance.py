@@ -1,9 +1,8 @@
 """The covariance of f as a function of theta: matrices, and gradients by contraction.
 
 A `Covariance` binds a kernel to the training inputs. Its hyper-parameters theta are natural logs in
-scikit-learn's order (``kernel.theta``). Gradients never build an (n, n, p) array: what an
-approximation needs is always ``sum_ij A_ij dK_ij / dtheta_r`` for one matrix A, so that is the
-verb, `Covariance.contract`.
+scikit-learn's order (``kernel.theta``). Gradients never build an (n, n, p) array: approximations
+only need ``sum_ij A_ij dK_ij / dtheta_r`` for one matrix A, which `Covariance.contract` computes.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ from sklearn.gaussian_process.kernels import (
 
 from .._typing import FloatArray, IntArray
 
-#: Those with code of their own, in the order in which they are asked.
+#: Classes that evaluate some kernels without scikit-learn; the first that serves a kernel is used.
 _FAST_COVARIANCES: list[type[Covariance]] = []
 
 
 def make_covariance(kernel: Kernel, X: FloatArray) -> Covariance:
-    """Bind a kernel to training inputs, on a fast path where there is one."""
+    """Bind a kernel to training inputs, by the first fast covariance that serves the kernel."""
     kind = next((own for own in _FAST_COVARIANCES if own.serves(kernel)), Covariance)
     return kind(kernel, X)
 
@@ -62,7 +61,7 @@ class Covariance:
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:
-        """Whether the class has code of its own for a kernel; scikit-learn evaluates others."""
+        """Whether this class can evaluate a kernel; this base class can evaluate any kernel."""
         return False
 
     def of_inputs(self, inputs: IntArray) -> Covariance:
@@ -91,7 +90,7 @@ class Covariance:
             Only A + A' matters: a lower triangle with half the diagonal stands for half of the
             symmetric matrix.
         K : ndarray of shape (n, n), optional
-            ``matrix(theta)``, where it is at hand.
+            ``matrix(theta)``, if it is known already.
         overwrite : bool
             Work in the memory of `A`.
         """
@@ -101,21 +100,21 @@ class Covariance:
     def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
         """Give ``dK / dtheta_r``, one (n, n) matrix after the other, freshly allocated.
 
-        For what no contraction yields, such as the Fisher information of theta; theta of shape (p,)
-        are natural logs.
+        They serve where a contraction does not suffice, as for the Fisher information of theta.
+        theta has shape (p,), natural logs.
         """
         _, dK = self.kernel.clone_with_theta(theta)(self.X, eval_gradient=True)
         return (np.array(dK[:, :, r], order="F") for r in range(len(theta)))
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
-        """The contraction, which may overwrite A."""
+        """Return the contraction; may overwrite A."""
         if not len(theta):
             return np.empty(0)
         _, dK = self.kernel.clone_with_theta(theta)(self.X, eval_gradient=True)
         return np.einsum("ij,ijr->r", A, dK)
 
     def at_new(self, X_new: FloatArray | CrossCovariance) -> CrossCovariance:
-        """Bind new inputs of shape (m, d) too; what is bound already is returned as it is."""
+        """Bind new inputs of shape (m, d) too; a `CrossCovariance` is returned unchanged."""
         return X_new if isinstance(X_new, CrossCovariance) else CrossCovariance(self, X_new)
 
     def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
@@ -150,16 +149,16 @@ class CrossCovariance:
 
     @cached_property
     def distances(self) -> FloatArray:
-        """Squared distances to the training inputs, (m, n): kept for all values of theta."""
+        """Squared distances to the training inputs, (m, n), computed once for all theta."""
         return cdist(self.X_new, self.covariance.X, "sqeuclidean")
 
 
-#: Rows beyond which the distances of a covariance are not kept.
+#: Most rows for which a covariance keeps the distances of its inputs.
 _MOST_ROWS_WITH_DISTANCES = 2000
-#: Entries that are computed in one call: they stay in the processor's cache.
+#: Entries of a matrix that are computed in one call, so that they stay in the processor's cache.
 _ENTRIES_PER_CALL = 2**16
 #: Distance r from which exp(-r) is zero in double precision.
-_NOTHING_LEFT = 800.0
+_MOST_SCALED_DISTANCE = 800.0
 
 
 def correlation(
@@ -170,14 +169,16 @@ def correlation(
     constant: float = 1.0,
     out: FloatArray | None = None,
 ) -> FloatArray:
-    """Constant times the correlation k of RBF (nu = inf) and Matern at ``scale * D``, squared."""
-    with np.errstate(over="ignore"):  # at an infinite distance nothing is left
+    """Constant times the correlation of RBF (nu = inf) or Matern; scale D are squared distances."""
+    with np.errstate(over="ignore"):  # the correlation at an infinite distance is zero
         r = np.multiply(D, -0.5 * scale if nu == np.inf else 2.0 * nu * scale, out=out)
     if nu == np.inf:
         k = np.exp(r, out=r)
     else:
         np.sqrt(r, out=r)
-        np.minimum(r, _NOTHING_LEFT, out=r)  # an infinite distance times no correlation is none
+        np.minimum(
+            r, _MOST_SCALED_DISTANCE, out=r
+        )  # infinity times a correlation of zero would be NaN
         k = np.exp(-r)
     if nu == 1.5:
         k = (1.0 + r) * k
@@ -187,8 +188,8 @@ def correlation(
     return k
 
 
-def profile_slope(nu: float, D: FloatArray, scale: float = 1.0) -> FloatArray:
-    """Slope g = -2 dk/dD of the correlation, at ``scale * D``.
+def correlation_slope(nu: float, D: FloatArray, scale: float = 1.0) -> FloatArray:
+    """Slope g = -2 dk/dD of the correlation k, at squared distances ``scale * D``.
 
     With D = sum_r (x_r - x'_r)^2 / tau_r^2, dk/dlog tau_r = g (x_r - x'_r)^2 / tau_r^2.
     """
@@ -203,28 +204,30 @@ def profile_slope(nu: float, D: FloatArray, scale: float = 1.0) -> FloatArray:
 
 
 def _inverse_square(length_scale: FloatArray) -> FloatArray:
-    """``1 / length_scale**2``, positive however far out a chain proposes one."""
+    """``1 / length_scale**2``, positive and finite for any length-scale that a chain proposes."""
     return 1.0 / np.minimum(np.maximum(length_scale, 1e-150), 1e150) ** 2
 
 
-_PROFILED_NU = (0.5, 1.5, 2.5, np.inf)
+#: Smoothness of the stationary kernels that `correlation` covers.
+_COVERED_NU = (0.5, 1.5, 2.5, np.inf)
 
 
 def stationary_nu(kernel: Kernel) -> float | None:
     """Smoothness of a kernel that `correlation` covers (inf for RBF), else None."""
     if type(kernel) is RBF:
         return np.inf
-    if type(kernel) is Matern and kernel.nu in _PROFILED_NU:
+    if type(kernel) is Matern and kernel.nu in _COVERED_NU:
         return float(kernel.nu)
     return None
 
 
-_ONE = ConstantKernel(1.0, "fixed")
+#: The constant of a kernel that has none.
+_UNIT_CONSTANT = ConstantKernel(1.0, "fixed")
 
 
-def _factors(kernel: Kernel) -> tuple[ConstantKernel, Kernel] | None:
-    """Constant, one if there is none, and stationary factor of a kernel; None for others."""
-    parts = (kernel.k1, kernel.k2) if type(kernel) is Product else (_ONE, kernel)
+def _split_factors(kernel: Kernel) -> tuple[ConstantKernel, Kernel] | None:
+    """Return the constant and the stationary factor of a kernel; None for other kernels."""
+    parts = (kernel.k1, kernel.k2) if type(kernel) is Product else (_UNIT_CONSTANT, kernel)
     for constant, stationary in (parts, parts[::-1]):
         if type(constant) is ConstantKernel and stationary_nu(stationary) is not None:
             return constant, stationary
@@ -232,21 +235,21 @@ def _factors(kernel: Kernel) -> tuple[ConstantKernel, Kernel] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
-    """Coordinates of some inputs, ready for `contract_distances`."""
+class CenteredInputs:
+    """Coordinates of some inputs, as `contract_distances` uses them."""
 
-    with_ones: FloatArray  # (n, d + 1), less a middle, and a last column of ones
-    squares: FloatArray  # (n, d)
+    with_ones: FloatArray  # (n, d + 1): coordinates relative to a middle, and a column of ones
+    squares: FloatArray  # (n, d): squares of these coordinates
 
     @classmethod
-    def of(cls, Z: FloatArray, middle: FloatArray) -> Columns:
-        """Take the coordinates less a middle, which changes nothing but rounding."""
+    def of(cls, Z: FloatArray, middle: FloatArray) -> CenteredInputs:
+        """Subtract a middle from the coordinates, which reduces rounding errors of distances."""
         with_ones = np.ones((len(Z), Z.shape[1] + 1))
         np.subtract(Z, middle, out=with_ones[:, :-1])
         return cls(with_ones, with_ones[:, :-1] ** 2)
 
 
-def contract_distances(Z: Columns, Z_new: Columns, M: FloatArray) -> FloatArray:
+def contract_distances(Z: CenteredInputs, Z_new: CenteredInputs, M: FloatArray) -> FloatArray:
     """``sum_ij M_ij (z_ir - z'_jr)^2`` for every column r of Z and of Z', with one product."""
     products = M @ Z_new.with_ones
     squares = products[:, -1] @ Z.squares + M.sum(axis=0) @ Z_new.squares
@@ -254,21 +257,21 @@ def contract_distances(Z: Columns, Z_new: Columns, M: FloatArray) -> FloatArray:
 
 
 def squared_distances(Z: FloatArray, Z_new: FloatArray, *, exact: bool) -> FloatArray:
-    """Squared distances of rows of Z_new to those of Z, (m, n); through one product unless `exact`.
+    """Squared distances of rows of Z_new and of Z, (m, n); by one product unless `exact`.
 
-    The product form is off by about 1e-16 |z|^2, harmless where the correlation is smooth in D and
-    visible where it goes as sqrt(D) (Matern with nu = 1/2), which therefore asks for `exact`.
+    The product has an error of about 1e-16 |z|^2. It is harmless if the correlation is smooth in D,
+    but not if the correlation depends on sqrt(D), as for Matern with nu = 1/2, which needs `exact`.
     """
     if exact:
         return cdist(Z_new, Z, "sqeuclidean")
     middle = Z.mean(axis=0)
-    return np.maximum(np.matmul(*_factors_of_distances(Z - middle, Z_new - middle)), 0.0)
+    return np.maximum(np.matmul(*_factor_distances(Z - middle, Z_new - middle)), 0.0)
 
 
-def _factors_of_distances(Z: FloatArray, Z_new: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Two matrices, (m, d + 2) and (d + 2, n), with the squared distances as their product.
+def _factor_distances(Z: FloatArray, Z_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return two matrices, (m, d + 2) and (d + 2, n), whose product has the squared distances.
 
-    The middle of both is near zero, for the sake of rounding.
+    The coordinates should be relative to a middle, which reduces rounding errors.
     """
     d = Z.shape[1]
     squares = np.vecdot(Z, Z)
@@ -283,16 +286,16 @@ def _factors_of_distances(Z: FloatArray, Z_new: FloatArray) -> tuple[FloatArray,
     return left, right
 
 
-def of_distances(
+def map_distances(
     function: Callable[[FloatArray], FloatArray], Z: FloatArray, *, exact: bool
 ) -> FloatArray:
-    """Function of the squared distances of the rows of Z, point by point, some rows at a time.
+    """Apply a function to the squared distances of the rows of Z, some rows at a time; (n, n).
 
-    The middle of the rows is near zero, for the sake of rounding. The function may work in the
-    memory of the distances: other large arrays would have to be given back and asked for anew.
+    The coordinates should be relative to a middle, which reduces rounding errors. The function may
+    overwrite the distances and return them, which saves the allocation of large arrays.
     """
     n = len(Z)
-    (left, right) = (Z, Z) if exact else _factors_of_distances(Z, Z)
+    (left, right) = (Z, Z) if exact else _factor_distances(Z, Z)
     out = np.empty((n, n))
     n_rows = max(_ENTRIES_PER_CALL // n, 1)
     for start in range(0, n, n_rows):
@@ -303,7 +306,7 @@ def of_distances(
         else:
             np.matmul(left[rows], right, out=D)
         np.maximum(D, 0.0, out=D)
-        D.flat[start :: n + 1] = 0.0  # what is no distance, but for rounding
+        D.flat[start :: n + 1] = 0.0  # the distance of a row to itself, without rounding errors
         found = function(D)
         if found is not D:
             D[:] = found
@@ -325,7 +328,7 @@ class ConstantTimesStationary(Covariance):
 
     def __init__(self, kernel: Kernel, X: FloatArray) -> None:
         super().__init__(kernel, X)
-        factors = _factors(kernel)
+        factors = _split_factors(kernel)
         assert factors is not None  # `serves` has checked it
         constant, stationary = factors
         last = getattr(kernel, "k2", None) is constant
@@ -337,19 +340,19 @@ class ConstantTimesStationary(Covariance):
         self._fixed_length_scale = np.atleast_1d(np.asarray(stationary.length_scale, dtype=float))
         self.nu: float = stationary_nu(stationary)  # type: ignore[assignment]
         self.anisotropic = np.size(stationary.length_scale) > 1
-        # Distances that change with theta, or take much memory, are made anew each time.
+        # Distances that change with theta, or take much memory, are computed in every call.
         self._from_inputs = self.anisotropic or len(X) > _MOST_ROWS_WITH_DISTANCES
         self._exact = self.nu == 0.5 or not self.anisotropic  # see `squared_distances`
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:
         """Whether a kernel is of this kind."""
-        return _factors(kernel) is not None
+        return _split_factors(kernel) is not None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The n x n distances are quicker to rebuild than to send or store.
-        made = ("_raw_distances", "columns")
-        return {k: v for k, v in self.__dict__.items() if k not in made}
+        # The n x n distances are quicker to compute again than to send or store.
+        cached = ("_raw_distances", "centered_inputs")
+        return {name: value for name, value in vars(self).items() if name not in cached}
 
     @cached_property
     def _raw_distances(self) -> FloatArray:
@@ -357,14 +360,14 @@ class ConstantTimesStationary(Covariance):
         return squareform(pdist(self.X, "sqeuclidean"))
 
     def _scale_inputs(self, length_scale: FloatArray) -> FloatArray:
-        """Inputs in units of the length-scales; less their mean, unless distances are exact."""
-        X = self.X if self._exact else self.columns.with_ones[:, :-1]
+        """Return inputs in units of length-scales, about their mean unless distances are exact."""
+        X = self.X if self._exact else self.centered_inputs.with_ones[:, :-1]
         return np.asarray(X / length_scale)
 
     @cached_property
-    def columns(self) -> Columns:
-        """The inputs, for contractions."""
-        return Columns.of(self.X, self.X.mean(axis=0))
+    def centered_inputs(self) -> CenteredInputs:
+        """The inputs relative to their mean, for contractions."""
+        return CenteredInputs.of(self.X, self.X.mean(axis=0))
 
     def values(self, theta: FloatArray) -> tuple[float, FloatArray]:
         """Constant and length-scales on the natural scale."""
@@ -383,7 +386,7 @@ class ConstantTimesStationary(Covariance):
             def function(D: FloatArray) -> FloatArray:
                 return correlation(self.nu, D, constant=constant, out=D)
 
-            K = of_distances(function, self._scale_inputs(length_scale), exact=self._exact)
+            K = map_distances(function, self._scale_inputs(length_scale), exact=self._exact)
         else:
             scale = _inverse_square(length_scale)[0]
             K = correlation(self.nu, self._raw_distances, scale, constant=constant)
@@ -394,13 +397,13 @@ class ConstantTimesStationary(Covariance):
         constant, length_scale = self.values(theta)
         gradient = np.empty(len(theta))
         on_diagonal = A.flat[:: len(A) + 1]
-        A.flat[:: len(A) + 1] = 0.0  # no distance there
+        A.flat[:: len(A) + 1] = 0.0  # the distance of an input to itself does not change
         if len(gradient[self.of_constant]):
             gradient[self.of_constant] = constant * on_diagonal.sum() + np.einsum("ij,ij->", A, K)
         if len(gradient[self.of_length_scale]):
             A *= self._scaled_slope(constant, length_scale, K)
             if self._from_inputs:
-                slopes = contract_distances(self.columns, self.columns, A)
+                slopes = contract_distances(self.centered_inputs, self.centered_inputs, A)
             else:
                 slopes = np.einsum("ij,ij->", A, self._raw_distances.T)
             slopes = slopes * _inverse_square(length_scale)
@@ -439,10 +442,10 @@ class ConstantTimesStationary(Covariance):
         if self.nu == np.inf:
             return K
         if self._from_inputs:
-            function = partial(profile_slope, self.nu)
-            g = of_distances(function, self._scale_inputs(length_scale), exact=self._exact)
+            function = partial(correlation_slope, self.nu)
+            g = map_distances(function, self._scale_inputs(length_scale), exact=self._exact)
         else:
-            g = profile_slope(self.nu, self._raw_distances, _inverse_square(length_scale)[0])
+            g = correlation_slope(self.nu, self._raw_distances, _inverse_square(length_scale)[0])
         g *= constant
         return g.T
 

@@ -8,13 +8,13 @@ import numpy as np
 
 from .._typing import FloatArray
 from .covariance import (
-    Columns,
+    CenteredInputs,
     ConstantTimesStationary,
     Covariance,
     CrossCovariance,
     contract_distances,
     correlation,
-    profile_slope,
+    correlation_slope,
     squared_distances,
 )
 
@@ -32,7 +32,7 @@ def cross_matrix(covariance: Covariance, theta: FloatArray, new: CrossCovariance
 def _stationary_matrix(
     covariance: ConstantTimesStationary, theta: FloatArray, new: CrossCovariance
 ) -> FloatArray:
-    """The same with distances through one product, where these change with theta."""
+    """Return the matrix from distances through one product, if these change with theta."""
     if not covariance.anisotropic:
         return covariance.cross(theta, new)
     constant, length_scale = covariance.values(theta)
@@ -41,7 +41,7 @@ def _stationary_matrix(
 
 
 def _distances(covariance: ConstantTimesStationary, Z: FloatArray, Z_new: FloatArray) -> FloatArray:
-    """Squared distances; (n, m), Fortran order."""
+    """Return squared distances; (n, m), Fortran order."""
     return squared_distances(Z, Z_new, exact=covariance.nu == 0.5).T
 
 
@@ -64,7 +64,7 @@ def contract_cross(
     """
     n = len(covariance.X)
     total = np.zeros(len(theta))
-    # Kernels have gradients for one set of inputs only: here for both, stacked.
+    # Kernels have gradients for one set of inputs only: the two sets are stacked, block by block.
     for start in range(0, len(new.X_new), n):
         block = slice(start, start + n)
         X = np.concatenate([covariance.X, new.X_new[block]])
@@ -82,7 +82,7 @@ def _contract_stationary(
     A: FloatArray,
     K: FloatArray,
 ) -> FloatArray:
-    """The same in closed form: K = c k(D), and dK/dlog tau_r = c g (x_r - x'_r)^2 / tau_r^2."""
+    """Return the contraction of K = c k(D); dK/dlog tau_r = c g (x_r - x'_r)^2 / tau_r^2."""
     gradient = np.empty(len(theta))
     constant, length_scale = covariance.values(theta)
     weighted = A * K
@@ -92,10 +92,10 @@ def _contract_stationary(
         Z_new = new.X_new / length_scale
         if covariance.nu < np.inf:  # for RBF the slope c g is K
             D = _distances(covariance, Z, Z_new)
-            weighted = A * (constant * profile_slope(covariance.nu, D))
+            weighted = A * (constant * correlation_slope(covariance.nu, D))
         middle = Z.mean(axis=0)
-        columns = Columns.of(Z, middle)
-        new_columns = Columns.of(Z_new, middle)
+        columns = CenteredInputs.of(Z, middle)
+        new_columns = CenteredInputs.of(Z_new, middle)
         by_feature = contract_distances(columns, new_columns, weighted)
         gradient[covariance.of_length_scale] = (
             by_feature if covariance.anisotropic else by_feature.sum()

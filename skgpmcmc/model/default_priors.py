@@ -1,7 +1,7 @@
-"""The priors of hyper-parameters that the user leaves out: the defaults, and those of the papers.
+"""The priors of hyper-parameters for which the user gives none: defaults, and the papers' priors.
 
-A default depends on what a hyper-parameter is. That is known from the class that owns it, and from
-where that stands in the kernel: a constant that multiplies a `DotProduct` has the unit 1 / X^2.
+The default depends on the meaning of a hyper-parameter, which follows from the class that owns it
+and from its position in the kernel: a constant that multiplies a `DotProduct` has the unit 1 / X^2.
 """
 
 from __future__ import annotations
@@ -37,45 +37,46 @@ from .lengths import column_widths, length_bounds, period_bounds, size_of_rows, 
 from .prior_table import PriorTable
 from .shrinkage import SHRINKAGE
 
-#: Share of a length's prior below its lower, and above its upper end.
+#: Prior probability that a length is below the lower end of its range, and above the upper end.
 _TAIL = 0.01
 #: Log-normal prior of a variance: median, and standard deviation of the log.
 _VARIANCE = (4.0, 2.0)
-#: The same of the standard deviation of noise.
+#: Log-normal prior of the standard deviation of noise: median, and standard deviation of the log.
 _NOISE = (0.3, 1.5)
-#: The same of the shape of negative binomial counts.
+#: Log-normal prior of the shape of negative binomial counts: median, and sd of the log.
 _SHAPE = (10.0, 3.0)
-#: The same of a pure number.
+#: Log-normal prior of a pure number: median, and standard deviation of the log.
 _NUMBER = (1.0, 1.0)
-#: Shape and scale of the papers' Gamma prior of a variance.
-_OF_PAPERS = (1.1, 10.0)
-#: Where the priors of length-scales that shrink together come from, and of what they share.
-_SHRUNK = "sparse: (width / length-scale)^2 is half-Cauchy(shrinkage)"
-_SHRINKAGE = "sparse: shared by the length-scales"
-#: Powers of units stay within these, so that priors have numbers: inputs may have any size.
+#: Gamma prior of a variance in the papers: shape and scale.
+_PAPER_VARIANCE = (1.1, 10.0)
+#: Origin of the priors of length-scales that shrink together.
+_SHRUNK_ORIGIN = "sparse: (width / length-scale)^2 is half-Cauchy(shrinkage)"
+#: Origin of the prior of their common scale.
+_SHRINKAGE_ORIGIN = "sparse: shared by the length-scales"
+#: Limits of powers of units, so that priors have finite parameters for inputs of any size.
 _UNIT_LIMITS = (1e-100, 1e100)
 
 
-class Default(NamedTuple):
-    """A prior that the user has not given."""
+class DefaultPrior(NamedTuple):
+    """A prior that the user has not given, and the rule behind it."""
 
     law: Any  # frozen scipy distribution, natural scale
     origin: str  # the rule that it follows
 
 
-class Place(NamedTuple):
-    """A kernel without parts, and where it stands in the whole.
+class KernelPart(NamedTuple):
+    """A kernel without parts that is a part of a larger kernel.
 
-    The whole, or a factor of it, is `kernel` to the power `power`, times what else there may be.
+    The larger kernel, or one of its terms, is `kernel` to the power `power` times other factors.
     """
 
     kernel: Kernel
-    degree: float  # a constant here has the unit of X to this power
+    degree: float  # a constant at this position has the unit of X to this power
     power: float
 
 
-class Inputs(NamedTuple):
-    """What rules know of the model besides the kernel."""
+class RuleInputs(NamedTuple):
+    """The properties of the model on which rules depend, apart from the kernel."""
 
     X: FloatArray  # (n, d)
     per_feature: bool  # whether every feature has a hyper-parameter of this name
@@ -98,12 +99,12 @@ def default_hyperprior(
     covariance : Covariance
         Covariance with the names of its hyper-parameters and the training inputs.
     likelihood : Likelihood
-        Its parameters come last.
+        Likelihood, whose parameters come last.
     priors : mapping of str to frozen scipy.stats distribution, "paper", "sparse" or None, \
             default=None
         Names left out get the priors of `default_priors`; with "paper", all get `paper_prior`. With
-        "sparse", length-scales of single features shrink together; a mapping may have "sparse" for
-        some of them.
+        "sparse", length-scales of single features shrink together; a mapping may have "sparse" as
+        the value of some length-scales.
     n_kernels : int, default=1
         Number of kernels, each with the hyper-parameters of the covariance.
 
@@ -125,7 +126,11 @@ def default_hyperprior(
     shrunk = _shrinking_names(covariance, priors)
     if not shrunk:
         return HyperPrior(names, table, real, table.origins)
-    origins = {**table.origins, **dict.fromkeys(shrunk, _SHRUNK), SHRINKAGE: _SHRINKAGE}
+    origins = {
+        **table.origins,
+        **dict.fromkeys(shrunk, _SHRUNK_ORIGIN),
+        SHRINKAGE: _SHRINKAGE_ORIGIN,
+    }
     widths = dict.fromkeys(shrunk, column_widths(covariance.X))
     return HyperPrior(names, table, real, origins, widths)
 
@@ -164,7 +169,7 @@ def default_priors(
     X : ndarray of shape (n, d)
         Training inputs.
     likelihood : Likelihood, optional
-        Its parameters come last.
+        Likelihood, whose parameters come last.
 
     Returns
     -------
@@ -204,44 +209,44 @@ def default_priors(
     laws = dict[str, Any]()
     origins = dict[str, str]()
     n_functions = 1 if likelihood is None else likelihood.n_functions
-    places = dict(_places(kernel, "", 0.0, 1.0))
+    parts = dict(_iterate_parts(kernel, "", 0.0, 1.0))
     for hyperparameter in kernel.hyperparameters:
         if not hyperparameter.fixed:
             owner, own_name = owner_of(kernel, hyperparameter.name)
             path = hyperparameter.name.removesuffix(own_name)
-            place = places.get(path, Place(owner, 0.0, 1.0))
-            inputs = Inputs(X, hyperparameter.n_elements > 1, n_functions)
-            default = _of_kernel(place, own_name, inputs)
+            part = parts.get(path, KernelPart(owner, 0.0, 1.0))
+            inputs = RuleInputs(X, hyperparameter.n_elements > 1, n_functions)
+            default = _apply_kernel_rule(part, own_name, inputs)
             laws[hyperparameter.name], origins[hyperparameter.name] = default
     for parameter in () if likelihood is None else likelihood.parameters:
-        default = _of_likelihood(likelihood, parameter.name, positive=parameter.positive)
+        default = _find_likelihood_prior(likelihood, parameter.name, positive=parameter.positive)
         laws[parameter.name], origins[parameter.name] = default
     return PriorTable(laws, origins)
 
 
 def owner_of(kernel: Kernel, name: str) -> tuple[Kernel, str]:
-    """Return the part of a kernel that owns a hyper-parameter, and what it is called there."""
+    """Return the part of a kernel that owns a hyper-parameter, and its name in this part."""
     path, _, own_name = name.rpartition("__")
     return kernel.get_params().get(path, kernel), own_name
 
 
-def is_known(kernel: Kernel, name: str) -> bool:
-    """Whether the default prior of a kernel's hyper-parameter follows from what it is."""
-    return _rule_of(kernel, name) is not None
+def has_default_rule(kernel: Kernel, name: str) -> bool:
+    """Whether there is a default rule for a hyper-parameter of a kernel."""
+    return _find_kernel_rule(kernel, name) is not None
 
 
 def is_length_scale(kernel: Kernel, name: str) -> bool:
     """Whether a hyper-parameter is a length in the units of X, beyond which little changes."""
-    return _rule_of(kernel, name) is _length
+    return _find_kernel_rule(kernel, name) is _length_prior
 
 
 def period_positions(model: Any) -> list[tuple[int, int | None]]:
-    """Return where theta has periods, each with the length-scale of its kernel, if that is free."""
+    """Return the position of every period in theta, and of its kernel's length-scale if free."""
     kernel = model.covariance.kernel
     names = list(model.covariance.names)
     found = []
     for name in names:
-        if _rule_of(kernel, name) is _period:
+        if _find_kernel_rule(kernel, name) is _period_prior:
             length = name.removesuffix("periodicity") + "length_scale"
             pair = names.index(name), names.index(length) if length in names else None
             found.append(pair)
@@ -259,77 +264,79 @@ def paper_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
     ``constant_value``, ``noise_level`` and ``sigma_0`` have the prior Gamma(1.1, rate 0.1);
     ``length_scale`` and ``periodicity`` have Gamma(1, rate 1/sqrt(d)) for X of shape (n, d). These
     are the priors of Filippone & Girolami (2014), section 4.4. All other positive hyper-parameters
-    have the log-normal(0, 1) prior; those that may be negative, the normal distribution with mean
-    0 and standard deviation 3.
+    have the log-normal(0, 1) prior; hyper-parameters that may be negative have the normal prior
+    with mean 0 and standard deviation 3.
     """
     if not positive:
         return stats.norm(0.0, 3.0)
     if name.endswith(("constant_value", "noise_level", "sigma_0")):
-        shape, scale = _OF_PAPERS
+        shape, scale = _PAPER_VARIANCE
         return stats.gamma(shape, scale=scale)
     if name.endswith(("length_scale", "periodicity")):
         return stats.gamma(1.0, scale=np.sqrt(X.shape[1]))
     return stats.lognorm(1.0)
 
 
-# --- where a kernel stands ------------------------------------------------------------------------
+# --- parts of a kernel and their units ------------------------------------------------------------
 
 
-def _places(kernel: Kernel, path: str, degree: float, power: float) -> Iterator[tuple[str, Place]]:
-    """Give all parts that have no parts themselves, by the start of their names.
+def _iterate_parts(
+    kernel: Kernel, path: str, degree: float, power: float
+) -> Iterator[tuple[str, KernelPart]]:
+    """Give all parts that have no parts themselves, each with the prefix of its names.
 
-    K is to have the unit X^degree. Of the factors of a product, the first with a free variance
-    takes up what the others leave.
+    The kernel must have the unit X^degree. In a product, the first factor with a free variance gets
+    the unit that the other factor leaves.
     """
     if isinstance(kernel, Exponentiation):
         inner = degree / kernel.exponent, power * kernel.exponent
-        yield from _places(kernel.kernel, f"{path}kernel__", *inner)
+        yield from _iterate_parts(kernel.kernel, f"{path}kernel__", *inner)
     elif isinstance(kernel, (Sum, Product)):
         first = degree
         second = degree
         if isinstance(kernel, Product):
-            first, second = _degrees_of_factors(kernel, degree)
-        yield from _places(kernel.k1, f"{path}k1__", first, power)
-        yield from _places(kernel.k2, f"{path}k2__", second, power)
+            first, second = _split_degree(kernel, degree)
+        yield from _iterate_parts(kernel.k1, f"{path}k1__", first, power)
+        yield from _iterate_parts(kernel.k2, f"{path}k2__", second, power)
     else:
-        yield path, Place(kernel, degree, power)
+        yield path, KernelPart(kernel, degree, power)
 
 
-def _degrees_of_factors(kernel: Product, degree: float) -> tuple[float, float]:
-    """Powers of X that are the units of two factors, for their product to have X^degree."""
-    first = _degree(kernel.k1)
-    second = _degree(kernel.k2)
-    if _takes_any(kernel.k1):
+def _split_degree(kernel: Product, degree: float) -> tuple[float, float]:
+    """Return the powers of X that are the units of two factors, whose product has X^degree."""
+    first = _unit_degree(kernel.k1)
+    second = _unit_degree(kernel.k2)
+    if _has_free_unit(kernel.k1):
         return degree - second, second
-    if _takes_any(kernel.k2):
+    if _has_free_unit(kernel.k2):
         return first, degree - first
     return degree - second, degree - first
 
 
-def _takes_any(kernel: Kernel) -> bool:
-    """Whether a free variance makes the unit of a kernel what is wanted."""
+def _has_free_unit(kernel: Kernel) -> bool:
+    """Whether a free variance gives a kernel any unit."""
     if isinstance(kernel, Exponentiation):
-        return _takes_any(kernel.kernel)
+        return _has_free_unit(kernel.kernel)
     if isinstance(kernel, Sum):
-        return _takes_any(kernel.k1) and _takes_any(kernel.k2)
+        return _has_free_unit(kernel.k1) and _has_free_unit(kernel.k2)
     if isinstance(kernel, Product):
-        return _takes_any(kernel.k1) or _takes_any(kernel.k2)
+        return _has_free_unit(kernel.k1) or _has_free_unit(kernel.k2)
     return isinstance(kernel, (ConstantKernel, WhiteKernel)) and kernel.n_dims > 0
 
 
-def _degree(kernel: Kernel) -> float:
-    """Power of X that is the unit of a kernel; 0 if it has a free variance, which makes it so.
+def _unit_degree(kernel: Kernel) -> float:
+    """Return the power of X that is the unit of a kernel; 0 for a kernel with a free variance.
 
-    Of a sum, that of the terms that cannot take another; 0 if these differ.
+    The unit of a sum is the unit of its terms without a free variance; 0 if these differ.
     """
-    if _takes_any(kernel):
+    if _has_free_unit(kernel):
         return 0.0
     if isinstance(kernel, Exponentiation):
-        return float(_degree(kernel.kernel) * kernel.exponent)
+        return float(_unit_degree(kernel.kernel) * kernel.exponent)
     if isinstance(kernel, Product):
-        return _degree(kernel.k1) + _degree(kernel.k2)
+        return _unit_degree(kernel.k1) + _unit_degree(kernel.k2)
     if isinstance(kernel, Sum):
-        terms = {_degree(term) for term in (kernel.k1, kernel.k2) if not _takes_any(term)}
+        terms = {_unit_degree(term) for term in (kernel.k1, kernel.k2) if not _has_free_unit(term)}
         return terms.pop() if len(terms) == 1 else 0.0
     linear = isinstance(kernel, PairwiseKernel) and kernel.metric == "linear"
     return 2.0 if linear or isinstance(kernel, DotProduct) else 0.0
@@ -338,77 +345,81 @@ def _degree(kernel: Kernel) -> float:
 # --- rules ----------------------------------------------------------------------------------------
 
 
-def _variance(place: Place, inputs: Inputs) -> Default:
-    unit = _unit(spread_of_rows(inputs.X), place.degree)
+def _variance_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
+    unit = _raise_unit(spread_of_rows(inputs.X), part.degree)
     if inputs.n_functions > 1:
-        shape, scale = _OF_PAPERS
+        shape, scale = _PAPER_VARIANCE
         law = stats.gamma(shape, scale=scale * unit)
-        if place.power != 1.0:
-            law = stats.gengamma(shape, place.power, scale=scale ** (1.0 / place.power) * unit)
-        return Default(law, _with_unit("default: variance with a softmax", place.degree))
-    median, log_sd = _to_power(_VARIANCE, 1.0 / place.power)
-    return Default(_lognormal(median * unit, log_sd), _with_unit("default: variance", place.degree))
-
-
-def _noise_variance(place: Place, inputs: Inputs) -> Default:
-    median, log_sd = _to_power(_NOISE, 2.0 / place.power)
-    unit = _unit(spread_of_rows(inputs.X), place.degree)
-    return Default(
-        _lognormal(median * unit, log_sd), _with_unit("default: variance of noise", place.degree)
+        if part.power != 1.0:
+            law = stats.gengamma(shape, part.power, scale=scale ** (1.0 / part.power) * unit)
+        return DefaultPrior(law, _append_unit("default: variance with a softmax", part.degree))
+    median, log_sd = _raise_law(_VARIANCE, 1.0 / part.power)
+    return DefaultPrior(
+        _freeze_lognormal(median * unit, log_sd), _append_unit("default: variance", part.degree)
     )
 
 
-def _length(place: Place, inputs: Inputs) -> Default:
-    law = _lognormal(*_length_law(inputs))
-    return Default(law, "default: length-scale, from distances of the inputs")
+def _noise_variance_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
+    median, log_sd = _raise_law(_NOISE, 2.0 / part.power)
+    unit = _raise_unit(spread_of_rows(inputs.X), part.degree)
+    return DefaultPrior(
+        _freeze_lognormal(median * unit, log_sd),
+        _append_unit("default: variance of noise", part.degree),
+    )
 
 
-def _period(place: Place, inputs: Inputs) -> Default:
-    law = _lognormal(*_between(*period_bounds(inputs.X)))
-    return Default(law, "default: period, from distances of the inputs")
+def _length_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
+    law = _freeze_lognormal(*_find_length_law(inputs))
+    return DefaultPrior(law, "default: length-scale, from distances of the inputs")
 
 
-def _offset(place: Place, inputs: Inputs) -> Default:
-    law = _lognormal(*_of_size(inputs))
-    return Default(law, "default: offset, from the size of the inputs")
+def _period_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
+    law = _freeze_lognormal(*_fit_law_between(*period_bounds(inputs.X)))
+    return DefaultPrior(law, "default: period, from distances of the inputs")
 
 
-def _number(place: Place, inputs: Inputs) -> Default:
-    return Default(_lognormal(*_NUMBER), "default: pure number")
+def _offset_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
+    law = _freeze_lognormal(*_find_size_law(inputs))
+    return DefaultPrior(law, "default: offset, from the size of the inputs")
 
 
-def _gamma(place: Place, inputs: Inputs) -> Default:
-    """The prior of `gamma`, whose unit depends on the metric."""
-    metric = place.kernel.metric
+def _number_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
+    return DefaultPrior(_freeze_lognormal(*_NUMBER), "default: pure number")
+
+
+def _gamma_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
+    """Return the prior of `gamma`, whose unit depends on the metric."""
+    metric = part.kernel.metric
     if metric == "rbf":
-        median, log_sd = _to_power(_length_law(inputs), -2.0)
-        law = _lognormal(0.5 * median, log_sd)
-        return Default(law, "default: 1 / (2 length-scale^2), from distances of the inputs")
+        median, log_sd = _raise_law(_find_length_law(inputs), -2.0)
+        law = _freeze_lognormal(0.5 * median, log_sd)
+        return DefaultPrior(law, "default: 1 / (2 length-scale^2), from distances of the inputs")
     if metric in ("laplacian", "chi2"):
-        # Distances are sums over features, which exceed the Euclidean by about this root.
-        median, log_sd = _to_power(_length_law(inputs), -1.0)
-        law = _lognormal(median / np.sqrt(inputs.X.shape[1]), log_sd)
-        return Default(law, "default: 1 / length-scale, from distances of the inputs")
+        # These distances are sums over features, about sqrt(d) times the Euclidean distance.
+        median, log_sd = _raise_law(_find_length_law(inputs), -1.0)
+        law = _freeze_lognormal(median / np.sqrt(inputs.X.shape[1]), log_sd)
+        return DefaultPrior(law, "default: 1 / length-scale, from distances of the inputs")
     if metric in ("poly", "polynomial", "sigmoid"):
-        law = _lognormal(*_to_power(_of_size(inputs), -2.0))
-        return Default(law, "default: 1 / offset^2, from the size of the inputs")
-    return Default(_lognormal(*_NUMBER), f"default of no unit: metric {metric!r}")
+        law = _freeze_lognormal(*_raise_law(_find_size_law(inputs), -2.0))
+        return DefaultPrior(law, "default: 1 / offset^2, from the size of the inputs")
+    return DefaultPrior(_freeze_lognormal(*_NUMBER), f"default of no unit: metric {metric!r}")
 
 
-#: What hyper-parameters are, by the class that owns them and their name there.
-_OF_KERNELS: dict[tuple[type, str], Callable[[Place, Inputs], Default]] = {
-    (ConstantKernel, "constant_value"): _variance,
-    (WhiteKernel, "noise_level"): _noise_variance,
-    (RBF, "length_scale"): _length,  # and of Matern, which is one
-    (RationalQuadratic, "length_scale"): _length,
-    (RationalQuadratic, "alpha"): _number,
-    (ExpSineSquared, "length_scale"): _number,
-    (ExpSineSquared, "periodicity"): _period,
-    (DotProduct, "sigma_0"): _offset,
-    (PairwiseKernel, "gamma"): _gamma,
+#: Rules of the hyper-parameters of kernels, by the class that owns one and its name there.
+_KERNEL_RULES: dict[tuple[type, str], Callable[[KernelPart, RuleInputs], DefaultPrior]] = {
+    (ConstantKernel, "constant_value"): _variance_prior,
+    (WhiteKernel, "noise_level"): _noise_variance_prior,
+    (RBF, "length_scale"): _length_prior,  # also of Matern, which is a subclass
+    (RationalQuadratic, "length_scale"): _length_prior,
+    (RationalQuadratic, "alpha"): _number_prior,
+    (ExpSineSquared, "length_scale"): _number_prior,
+    (ExpSineSquared, "periodicity"): _period_prior,
+    (DotProduct, "sigma_0"): _offset_prior,
+    (PairwiseKernel, "gamma"): _gamma_prior,
 }
-_OF_LIKELIHOODS: dict[tuple[type, str], Default] = {
-    (likelihood, name): Default(stats.lognorm(log_sd, scale=median), f"default: {what}")
+#: Default priors of the parameters of likelihoods, by class and name.
+_LIKELIHOOD_PRIORS: dict[tuple[type, str], DefaultPrior] = {
+    (likelihood, name): DefaultPrior(stats.lognorm(log_sd, scale=median), f"default: {what}")
     for likelihood, name, (median, log_sd), what in [
         (Gaussian, "noise_scale", _NOISE, "standard deviation of noise"),
         (StudentT, "noise_scale", _NOISE, "standard deviation of noise"),
@@ -418,64 +429,68 @@ _OF_LIKELIHOODS: dict[tuple[type, str], Default] = {
 }
 
 
-def _rule(rules: Mapping[tuple[type, str], Any], owner: Any, name: str) -> Any:
-    """Return the rule of the nearest class that has one; None without."""
+def _find_rule(rules: Mapping[tuple[type, str], Any], owner: Any, name: str) -> Any:
+    """Return the rule of the nearest parent class that has one; None without a rule."""
     return next((rules[c, name] for c in type(owner).__mro__ if (c, name) in rules), None)
 
 
-def _rule_of(kernel: Kernel, name: str) -> Callable[[Place, Inputs], Default] | None:
-    found: Callable[[Place, Inputs], Default] | None
-    found = _rule(_OF_KERNELS, *owner_of(kernel, name))
+def _find_kernel_rule(
+    kernel: Kernel, name: str
+) -> Callable[[KernelPart, RuleInputs], DefaultPrior] | None:
+    found: Callable[[KernelPart, RuleInputs], DefaultPrior] | None
+    found = _find_rule(_KERNEL_RULES, *owner_of(kernel, name))
     return found
 
 
-def _of_kernel(place: Place, name: str, inputs: Inputs) -> Default:
-    rule = _rule(_OF_KERNELS, place.kernel, name)
-    return _unknown(place.kernel) if rule is None else rule(place, inputs)
+def _apply_kernel_rule(part: KernelPart, name: str, inputs: RuleInputs) -> DefaultPrior:
+    rule = _find_rule(_KERNEL_RULES, part.kernel, name)
+    return _unknown_class_prior(part.kernel) if rule is None else rule(part, inputs)
 
 
-def _of_likelihood(likelihood: Likelihood | None, name: str, *, positive: bool) -> Default:
+def _find_likelihood_prior(
+    likelihood: Likelihood | None, name: str, *, positive: bool
+) -> DefaultPrior:
     if not positive:
-        return Default(stats.norm(0.0, 3.0), "default: may be negative")
-    default = _rule(_OF_LIKELIHOODS, likelihood, name)
-    return _unknown(likelihood) if default is None else default
+        return DefaultPrior(stats.norm(0.0, 3.0), "default: may be negative")
+    default = _find_rule(_LIKELIHOOD_PRIORS, likelihood, name)
+    return _unknown_class_prior(likelihood) if default is None else default
 
 
-def _unknown(owner: Any) -> Default:
+def _unknown_class_prior(owner: Any) -> DefaultPrior:
     what = f"default of no unit: class {type(owner).__name__} is not known"
-    return Default(_lognormal(*_NUMBER), what)
+    return DefaultPrior(_freeze_lognormal(*_NUMBER), what)
 
 
 # --- laws -----------------------------------------------------------------------------------------
 
 
-def _lognormal(median: float, log_sd: float) -> Any:
+def _freeze_lognormal(median: float, log_sd: float) -> Any:
     return stats.lognorm(log_sd, scale=median)
 
 
-def _to_power(law: tuple[float, float], power: float) -> tuple[float, float]:
-    """Law of a power of what is log-normal; both by median and standard deviation of the log."""
+def _raise_law(law: tuple[float, float], power: float) -> tuple[float, float]:
+    """Return the law of a power of a log-normal variable, as median and sd of the log."""
     median, log_sd = law
     return median**power, abs(power) * log_sd
 
 
-def _between(low: float, high: float) -> tuple[float, float]:
-    """Log-normal with a share of `_TAIL` below `low`, and above `high`."""
+def _fit_law_between(low: float, high: float) -> tuple[float, float]:
+    """Return the log-normal law with probability `_TAIL` below `low` and above `high`."""
     return float(np.sqrt(low * high)), float(np.log(high / low) / (-2.0 * stats.norm.ppf(_TAIL)))
 
 
-def _length_law(inputs: Inputs) -> tuple[float, float]:
-    return _between(*length_bounds(inputs.X, per_feature=inputs.per_feature))
+def _find_length_law(inputs: RuleInputs) -> tuple[float, float]:
+    return _fit_law_between(*length_bounds(inputs.X, per_feature=inputs.per_feature))
 
 
-def _of_size(inputs: Inputs) -> tuple[float, float]:
+def _find_size_law(inputs: RuleInputs) -> tuple[float, float]:
     median, log_sd = _NUMBER
     return median * size_of_rows(inputs.X), log_sd
 
 
-def _unit(length: float, degree: float) -> float:
+def _raise_unit(length: float, degree: float) -> float:
     return float(np.clip(length**degree, *_UNIT_LIMITS))
 
 
-def _with_unit(what: str, degree: float) -> str:
+def _append_unit(what: str, degree: float) -> str:
     return f"{what}, in units of inputs^{degree:g}" if degree else what

@@ -16,20 +16,23 @@ import numpy as np
 from scipy import differentiate, special, stats
 
 from .._typing import BoolArray, FloatArray, IntArray
+from ..numerics.linalg import LOG_TWO_PI
 from .prior_table import PriorTable
 from .shrinkage import SHRINKAGE, Shrinkage
 
-#: Beyond this |log x| the density is taken to be zero, so that exp never overflows.
+#: Largest |log x| of a positive hyper-parameter x: beyond, its density is zero, and exp of theta
+#: never overflows.
 LOG_SCALE_LIMIT = 50.0
-#: The same for hyper-parameters that are sampled as they are.
+#: Largest absolute value of a hyper-parameter that may be negative.
 REAL_LIMIT = 1e8
+#: Probabilities of the quantiles between which searches look for theta.
 _TAILS = (1e-12, 1.0 - 1e-12)
 
 
 class HyperPrior:
     """Priors on the hyper-parameters, evaluated on the scale of sampling.
 
-    They are independent, but for length-scales that shrink together.
+    The priors are independent, except for length-scales that shrink together.
 
     Parameters
     ----------
@@ -39,10 +42,10 @@ class HyperPrior:
         A univariate continuous distribution for every name, on the natural scale; on (0, inf) for
         a positive hyper-parameter.
     real : collection of str, default=()
-        Names of the hyper-parameters that may be negative: their component of theta is the value
-        itself; that of all others is the natural log of the value.
+        Names of the hyper-parameters that may be negative: their components of theta are the values
+        themselves, all other components are natural logs of the values.
     origins : mapping of str to str, optional
-        Where each prior comes from, in words.
+        Description of the source of each prior.
     shrunk : mapping of str to ndarray of shape (d,), optional
         Names of length-scales that have the prior of `Shrinkage` together, with the width of each
         feature. Their scale tau, "shrinkage", is then one more component of theta, the last one.
@@ -54,15 +57,15 @@ class HyperPrior:
     laws : tuple of frozen scipy distribution
         The marginal prior of each component, on the natural scale.
     distributions : dict of str to frozen scipy distribution
-        The priors by name of those that are independent.
+        The priors of independent hyper-parameters by name.
     positive : ndarray of bool of shape (p,)
         Which components are logs.
 
     Raises
     ------
     ValueError
-        If a distribution is not a frozen continuous one, or the support of that of a positive
-        hyper-parameter is not within (0, inf).
+        If a distribution is not a frozen continuous distribution, or its support is not within
+        (0, inf) for a positive hyper-parameter.
     """
 
     def __init__(
@@ -87,26 +90,26 @@ class HyperPrior:
             for name in dict.fromkeys(self.names)
         }
         self._n_widths = {name: len(widths) for name, widths in shrunk.items()}
-        self._groups = [self._group_of(shrunk)] if shrunk else []
+        self._groups = [self._make_shrinkage(shrunk)] if shrunk else []
         laws = {j: law for at, group in self._groups for j, law in zip(at, group.laws, strict=True)}
         self.laws = tuple(
             laws[j] if j in laws else self.distributions[name] for j, name in enumerate(self.names)
         )
-        self._range = _Range(self.laws, self.positive)
+        self._range = _ThetaRange(self.laws, self.positive)
         coefficients = {
-            name: _coefficients(law, positive=name not in real)
+            name: _find_coefficients(law, positive=name not in real)
             for name, law in self.distributions.items()
         }
-        others: list[tuple[IntArray, _Numerical | Shrinkage]] = [
-            (self._positions[name], _other_form(law, positive=name not in real))
+        others: list[tuple[IntArray, _NumericalPrior | Shrinkage]] = [
+            (self._positions[name], _make_numerical_prior(law, positive=name not in real))
             for name, law in self.distributions.items()
             if coefficients[name] is None
         ]
         in_closed_form = [coefficients.get(name) or _ZERO_COEFFICIENTS for name in self.names]
-        self._density = _Density(in_closed_form, [*others, *self._groups])
+        self._density = _ThetaDensity(in_closed_form, [*others, *self._groups])
 
-    def _group_of(self, shrunk: Mapping[str, FloatArray]) -> tuple[IntArray, Shrinkage]:
-        """Return the prior of the length-scales that shrink, and where they and tau are."""
+    def _make_shrinkage(self, shrunk: Mapping[str, FloatArray]) -> tuple[IntArray, Shrinkage]:
+        """Return the positions of the length-scales that shrink and of tau, and their prior."""
         log_width = np.full(len(self.names), np.nan)
         for name, widths in shrunk.items():
             own = self._positions[name]
@@ -116,12 +119,12 @@ class HyperPrior:
 
     @property
     def start(self) -> FloatArray:
-        """Where chains may begin, of the components that only the prior has: log tau, or none."""
+        """Start of the components that neither kernel nor likelihood has: log tau, or none."""
         return np.array([group.start for _, group in self._groups])
 
     @property
     def table(self) -> PriorTable:
-        """The marginal priors by name; those of shrunk length-scales by the name of the element."""
+        """The marginal priors by name; each of the length-scales that shrink has its own entry."""
         laws = dict[str, Any]()
         origins = dict[str, str]()
         for name, position in self._positions.items():
@@ -134,20 +137,20 @@ class HyperPrior:
     @cached_property
     def bounds(self) -> FloatArray:
         """Quantiles of each prior at 1e-12 and 1 - 1e-12; (p, 2), on the scale of theta."""
-        with np.errstate(all="ignore"):  # of a prior whose tails are beyond numbers
+        with np.errstate(all="ignore"):  # quantiles of a wide prior may overflow
             ends = np.array([law.ppf(_TAILS) for law in self.laws])
             ends = np.where(self.positive[:, None], np.log(np.abs(ends)), ends)
         inside = np.stack([self._range.lower, self._range.upper], axis=1)
         return np.clip(np.nan_to_num(ends, neginf=-REAL_LIMIT), inside[:, :1], inside[:, 1:])
 
-    def reach(self, name: str) -> tuple[float, float]:
-        """Return the least and the largest value that a hyper-parameter may take; natural scale."""
+    def value_limits(self, name: str) -> tuple[float, float]:
+        """Return the least and the largest value of a hyper-parameter; natural scale."""
         (i, *_) = self._positions[name]
         if not self.positive[i]:
             return -REAL_LIMIT, REAL_LIMIT
         return math.exp(-LOG_SCALE_LIMIT), math.exp(LOG_SCALE_LIMIT)
 
-    def natural(self, theta: FloatArray) -> FloatArray:
+    def to_natural(self, theta: FloatArray) -> FloatArray:
         """Return theta of shape (..., p) on the natural scale."""
         value = np.array(theta, dtype=float)
         value[..., self.positive] = np.exp(value[..., self.positive])
@@ -155,7 +158,7 @@ class HyperPrior:
 
     def describe(self, theta: FloatArray) -> dict[str, Any]:
         """Return theta (p,) on the natural scale by name; vector hyper-parameters are lists."""
-        natural = self.natural(theta).tolist()
+        natural = self.to_natural(theta).tolist()
         found = dict[str, Any]()
         for name in dict.fromkeys(self.names):
             own = [value for n, value in zip(self.names, natural, strict=True) if n == name]
@@ -179,7 +182,7 @@ class HyperPrior:
         if theta.ndim == 1:
             return float(self._density.value(theta)) if self._range.holds(theta) else -np.inf
         value = np.full(len(theta), -np.inf)
-        rows = self._range.rows(theta)
+        rows = self._range.holds_rows(theta)
         value[rows] = self._density.value(theta[rows])
         return value
 
@@ -213,27 +216,27 @@ class HyperPrior:
             return float(total), slope
         value = np.full(len(theta), -np.inf)
         gradient = np.zeros(theta.shape)
-        rows = self._range.rows(theta)
+        rows = self._range.holds_rows(theta)
         value[rows], gradient[rows] = self._density.value_and_slope(theta[rows])
         return value, gradient
 
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """One draw of theta, of shape (p,)."""
         theta = np.empty(len(self.names))
-        with np.errstate(over="ignore"):  # of a prior so wide that its draws are beyond numbers
+        with np.errstate(over="ignore"):  # draws from a wide prior may overflow
             for name, law in self.distributions.items():
                 at = self._positions[name]
                 theta[at] = law.rvs(size=len(at), random_state=rng)
             for at, group in self._groups:
                 theta[at] = np.exp(group.sample(rng))
-        # A gamma with a small shape can underflow to zero, whose log is not a start value.
+        # A gamma variable of small shape may underflow to zero, the log of which is not finite.
         ends = np.exp([-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT])
         theta[self.positive] = np.log(np.clip(theta[self.positive], *ends))
         return theta
 
 
 def _check_distribution(name: str, distribution: Any, *, positive: bool) -> None:
-    # "dist" tells a frozen distribution from its family, which has the other two as well.
+    # Frozen distributions have the attribute "dist", their families only the other two.
     if not all(hasattr(distribution, part) for part in ("dist", "logpdf", "support")):
         raise ValueError(
             f"priors[{name!r}] must be a frozen continuous scipy.stats distribution, such as "
@@ -254,8 +257,8 @@ def _check_distribution(name: str, distribution: Any, *, positive: bool) -> None
         )
 
 
-class _Range:
-    """Where the density of theta may be positive: the supports, within the limits."""
+class _ThetaRange:
+    """The box in which the density of theta may be positive: supports within the limits."""
 
     def __init__(self, distributions: Sequence[Any], positive: BoolArray) -> None:
         supports = np.array([law.support() for law in distributions], dtype=float).reshape(-1, 2)
@@ -265,55 +268,55 @@ class _Range:
         self.lower = np.maximum(supports[:, 0], -limit)
         self.upper = np.minimum(supports[:, 1], limit)
 
-        # The largest ball about the origin within the bounds, which settles most calls.
+        # Radius of the largest ball about the origin within the bounds: it contains most theta.
         self._radius = float(np.min([-self.lower, self.upper], initial=LOG_SCALE_LIMIT))
 
     def holds(self, theta: FloatArray) -> bool:
-        """Whether theta, of shape (p,), lies within the bounds; NaN does not."""
+        """Whether theta of shape (p,) lies within the bounds; false for NaN."""
         # Python's norm takes a fraction of the time of NumPy's comparisons, and never warns.
-        return math.hypot(*theta.tolist()) <= self._radius or bool(self.rows(theta))
+        return math.hypot(*theta.tolist()) <= self._radius or bool(self.holds_rows(theta))
 
-    def rows(self, theta: FloatArray) -> Any:
-        """The same for every row of a batch."""
+    def holds_rows(self, theta: FloatArray) -> Any:
+        """Return for every row of a batch whether it lies within the bounds."""
         return ((self.lower <= theta) & (theta <= self.upper)).all(axis=-1)
 
 
 class _Coefficients(NamedTuple):
-    """log p(u) = constant + linear z - square z^2 - exp(power z) with z = u - centre.
+    """log p(u) = constant + linear z - square z^2 - exp(power z) with z = u - center.
 
-    A family without the last term has power 0, and adds 1 to the constant to undo it: that is
-    cheaper than one more coefficient.
+    A family without the last term has power 0, and a constant larger by 1, which cancels the term;
+    this is cheaper than one more coefficient.
     """
 
-    centre: float
+    center: float
     constant: float
     linear: float
     square: float
     power: float
 
 
-#: Stands in for a component that is added from elsewhere.
+#: Coefficients of a component whose log density is not of this form and is added separately.
 _ZERO_COEFFICIENTS = _Coefficients(0.0, 1.0, 0.0, 0.0, 0.0)
 
 
-class _Density:
-    """All components of theta at once: in closed form whatever their families, then the others."""
+class _ThetaDensity:
+    """Log density of theta: components of the form of `_Coefficients` at once, then the others."""
 
     def __init__(
         self,
         coefficients: Sequence[_Coefficients],
-        others: Sequence[tuple[IntArray, _Numerical | Shrinkage]] = (),
+        others: Sequence[tuple[IntArray, _NumericalPrior | Shrinkage]] = (),
     ) -> None:
         columns = np.array(coefficients, dtype=float).reshape(-1, len(_Coefficients._fields)).T
-        self._centre, constant, self._linear, self._square, self._power = columns.copy()
+        self._center, constant, self._linear, self._square, self._power = columns.copy()
         self._constant = float(constant.sum())
         self._has_square = bool(np.any(self._square))
-        self._ones = np.ones(len(coefficients))  # a product with it is cheaper than a sum
+        self._ones = np.ones(len(coefficients))  # a product with ones is cheaper than a sum
         self._others = others
 
     def value(self, theta: FloatArray) -> Any:
-        """Sum over the components, of shape () or (m,)."""
-        z = theta - self._centre
+        """Return the sum over the components, of shape () or (m,)."""
+        z = theta - self._center
         total = z.dot(self._linear) - np.exp(self._power * z).dot(self._ones) + self._constant
         if self._has_square:
             total = total - (z * z).dot(self._square)
@@ -322,8 +325,8 @@ class _Density:
         return total
 
     def value_and_slope(self, theta: FloatArray) -> tuple[Any, FloatArray]:
-        """Also the derivatives, of the shape of theta."""
-        z = theta - self._centre
+        """Return the sum and its derivatives in theta, which have the shape of theta."""
+        z = theta - self._center
         growth = np.exp(self._power * z)
         total = z.dot(self._linear) - growth.dot(self._ones) + self._constant
         slope = self._linear - self._power * growth
@@ -337,45 +340,45 @@ class _Density:
         return total, slope
 
     def curvature(self, theta: FloatArray) -> FloatArray:
-        """Minus the second derivatives; (p,)."""
-        growth = np.exp(self._power * (theta - self._centre))
+        """Return minus the second derivatives; (p,)."""
+        growth = np.exp(self._power * (theta - self._center))
         curvature = np.asarray(2.0 * self._square + self._power**2 * growth)
         for position, form in self._others:
             curvature[position] = form.curvature(theta[position])
         return curvature
 
 
-#: By class rather than by name, as a stranger's family may be called "gamma", too. Each function
-#: takes the log of the scale, then the shapes.
-_FAMILIES: dict[type, Callable[..., _Coefficients]] = {
-    type(stats.gamma): lambda centre, shape: _Coefficients(
-        centre, -float(special.gammaln(shape)), shape, 0.0, 1.0
+#: Coefficients of families by class, as another package's family may also have the name "gamma".
+#: Each function takes the log of the scale, then the shapes.
+_FAMILY_COEFFICIENTS: dict[type, Callable[..., _Coefficients]] = {
+    type(stats.gamma): lambda center, shape: _Coefficients(
+        center, -float(special.gammaln(shape)), shape, 0.0, 1.0
     ),
-    type(stats.invgamma): lambda centre, shape: _Coefficients(
-        centre, -float(special.gammaln(shape)), -shape, 0.0, -1.0
+    type(stats.invgamma): lambda center, shape: _Coefficients(
+        center, -float(special.gammaln(shape)), -shape, 0.0, -1.0
     ),
-    type(stats.expon): lambda centre: _Coefficients(centre, 0.0, 1.0, 0.0, 1.0),
-    type(stats.weibull_min): lambda centre, shape: _Coefficients(
-        centre, np.log(shape), shape, 0.0, shape
+    type(stats.expon): lambda center: _Coefficients(center, 0.0, 1.0, 0.0, 1.0),
+    type(stats.weibull_min): lambda center, shape: _Coefficients(
+        center, np.log(shape), shape, 0.0, shape
     ),
-    # The centre takes up the factor 1/2 in exp(2 z) / 2.
-    type(stats.halfnorm): lambda centre: _Coefficients(
-        centre + 0.5 * np.log(2.0), 0.5 * np.log(4.0 / np.pi), 1.0, 0.0, 2.0
+    # The center takes up the factor 1/2 in exp(2 z) / 2.
+    type(stats.halfnorm): lambda center: _Coefficients(
+        center + 0.5 * np.log(2.0), 0.5 * np.log(4.0 / np.pi), 1.0, 0.0, 2.0
     ),
-    type(stats.lognorm): lambda centre, sd: _Coefficients(
-        centre, 1.0 - np.log(sd) - 0.5 * np.log(2.0 * np.pi), 0.0, 0.5 / sd**2, 0.0
+    type(stats.lognorm): lambda center, sd: _Coefficients(
+        center, 1.0 - np.log(sd) - 0.5 * LOG_TWO_PI, 0.0, 0.5 / sd**2, 0.0
     ),
-    type(stats.loguniform): lambda centre, low, high: _Coefficients(
-        centre, 1.0 - np.log(np.log(high / low)), 0.0, 0.0, 0.0
+    type(stats.loguniform): lambda center, low, high: _Coefficients(
+        center, 1.0 - np.log(np.log(high / low)), 0.0, 0.0, 0.0
     ),
-    type(stats.uniform): lambda centre: _Coefficients(centre, 1.0, 1.0, 0.0, 0.0),
+    type(stats.uniform): lambda center: _Coefficients(center, 1.0, 1.0, 0.0, 0.0),
 }
 
 
 def parameters_of(distribution: Any) -> tuple[list[np.float64], np.float64, np.float64]:
     """Return the shapes, the location and the scale of a frozen distribution.
 
-    As NumPy's floats: Python's raise on overflow where those yield an infinity to be found.
+    They are NumPy's floats, which overflow to infinity where Python's raise an error.
     """
     shapes = (distribution.dist.shapes or "").replace(",", " ").split()
     given = (
@@ -386,27 +389,29 @@ def parameters_of(distribution: Any) -> tuple[list[np.float64], np.float64, np.f
     return [np.float64(given[shape]) for shape in shapes], np.float64(loc), np.float64(scale)
 
 
-def _coefficients(distribution: Any, *, positive: bool) -> _Coefficients | None:
-    """What `_Density` needs, or None for a distribution that is not of that form."""
+def _find_coefficients(distribution: Any, *, positive: bool) -> _Coefficients | None:
+    """Return the coefficients of a distribution, or None if it is not of this form."""
     family = type(distribution.dist)
     shapes, loc, scale = parameters_of(distribution)
     if not positive:
         # The log of a log-normal variable is normal.
         normal = family is type(stats.norm)
-        return _FAMILIES[type(stats.lognorm)](float(loc), float(scale)) if normal else None
-    # A shift leaves the form of none but the uniform density, which is as flat elsewhere.
-    if family not in _FAMILIES or (loc != 0.0 and family is not type(stats.uniform)):
+        return (
+            _FAMILY_COEFFICIENTS[type(stats.lognorm)](float(loc), float(scale)) if normal else None
+        )
+    # With a location only the uniform density keeps this form: it is constant everywhere.
+    if family not in _FAMILY_COEFFICIENTS or (loc != 0.0 and family is not type(stats.uniform)):
         return None
     with np.errstate(all="ignore"):
-        coefficients = _FAMILIES[family](float(np.log(scale)), *shapes)
+        coefficients = _FAMILY_COEFFICIENTS[family](float(np.log(scale)), *shapes)
         ends = np.array([[-LOG_SCALE_LIMIT], [LOG_SCALE_LIMIT]])
-        total, slope = _Density([coefficients]).value_and_slope(ends)
-    # Largest at the ends: finite there, nothing overflows between, and calls need not check.
+        total, slope = _ThetaDensity([coefficients]).value_and_slope(ends)
+    # All terms are largest at the ends: if they are finite there, no call overflows between.
     return coefficients if np.all(np.isfinite(total)) and np.all(np.isfinite(slope)) else None
 
 
-class _Numerical:
-    """Components that share a prior of any kind, term by term, by SciPy: a hundred times slower."""
+class _NumericalPrior:
+    """Components with any common prior, evaluated by SciPy, which is a hundred times slower."""
 
     def __init__(self, distribution: Any, *, positive: bool) -> None:
         self._distribution = distribution
@@ -425,7 +430,7 @@ class _Numerical:
 
     def slope(self, u: FloatArray) -> FloatArray:
         """Return the derivative of the log density, by finite differences; 0 if not finite."""
-        # Within a step of an end of the support, only points on the other side have a density.
+        # Within a step of an end of the support, the difference must be one-sided.
         step = 0.1
         near_lower = u - self._lower <= step
         near_upper = self._upper - u <= step
@@ -438,34 +443,34 @@ class _Numerical:
 
     def curvature(self, u: FloatArray) -> FloatArray:
         """Return minus the second derivative of the log density."""
-        # Good for a metric, which asks for no more than a few digits.
+        # A few correct digits are enough for a metric.
         step = 1e-3
         return (self.slope(u - step) - self.slope(u + step)) / (2.0 * step)
 
 
-class _HalfCauchy(_Numerical):
-    """The one of them with a closed form."""
+class _HalfCauchyPrior(_NumericalPrior):
+    """Components with a common half-Cauchy prior, in closed form."""
 
     def __init__(self, distribution: Any) -> None:
         super().__init__(distribution, positive=True)
-        self._centre = float(np.log(parameters_of(distribution)[2]))
+        self._center = float(np.log(parameters_of(distribution)[2]))
 
     def log_density(self, u: FloatArray) -> FloatArray:
         """Return the log density of each component."""
-        z = u - self._centre
+        z = u - self._center
         return np.asarray(np.log(2.0 / np.pi) - np.logaddexp(z, -z))
 
     def slope(self, u: FloatArray) -> FloatArray:
         """Return the derivative of the log density."""
-        return np.asarray(-np.tanh(u - self._centre))
+        return np.asarray(-np.tanh(u - self._center))
 
     def curvature(self, u: FloatArray) -> FloatArray:
         """Return minus the second derivative of the log density."""
-        return np.asarray(1.0 - np.tanh(u - self._centre) ** 2)
+        return np.asarray(1.0 - np.tanh(u - self._center) ** 2)
 
 
-def _other_form(distribution: Any, *, positive: bool) -> _Numerical:
+def _make_numerical_prior(distribution: Any, *, positive: bool) -> _NumericalPrior:
     _, loc, _ = parameters_of(distribution)
     if positive and loc == 0.0 and type(distribution.dist) is type(stats.halfcauchy):
-        return _HalfCauchy(distribution)
-    return _Numerical(distribution, positive=positive)
+        return _HalfCauchyPrior(distribution)
+    return _NumericalPrior(distribution, positive=positive)

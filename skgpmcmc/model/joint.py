@@ -1,4 +1,4 @@
-"""The joint model of y, f and theta: what was observed, and what it depends on."""
+"""The joint model of the targets y, the latent values f and the hyper-parameters theta."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from .._typing import FloatArray, IntArray
 from ..likelihoods.base import Likelihood
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
-from .nugget import WithNugget
+from .nugget import NuggetCovariance
 from .observations import Observations
 from .prior import GaussianPrior
 
 
 class GPState(NamedTuple):
-    """A point of the joint space, with what the next step would otherwise recompute."""
+    """A point of the joint space, with values that the next step would otherwise recompute."""
 
-    prior: GaussianPrior  # holds theta and the factor of K
+    prior: GaussianPrior  # holds theta and the root of K
     f: FloatArray  # (n,), latent scale
     log_lik: float  # log p(y | f), natural log
-    local: Any = None  # what the last move knows of this very point, and the next may use
+    local: Any = None  # values of the last move at this point, which the next move may use
 
     @property
     def theta(self) -> FloatArray:
@@ -35,18 +35,19 @@ class GPState(NamedTuple):
 class LatentGP:
     """A Gaussian-process model with a factorizing likelihood.
 
-    Hyper-parameters theta are those of the kernel, then those of the likelihood. Last come those
-    that only their prior has, on which neither f nor y depends given the others.
+    theta contains the hyper-parameters of the kernel, then those of the likelihood. Last come the
+    parameters of the hyper-prior, such as the scale of `Shrinkage`: given the others, neither f nor
+    y depends on them.
 
     Attributes
     ----------
     covariance : Covariance
         Kernel bound to the training inputs.
     observations : Observations
-        p(y | f). The likelihood's own parameters are where chains may start, and are overruled by
-        theta.
+        p(y | f). The likelihood's own parameters are possible starts of chains; those in theta take
+        their place.
     hyperprior : HyperPrior
-        Of all components of theta.
+        Prior of all components of theta.
     """
 
     covariance: Covariance
@@ -65,20 +66,20 @@ class LatentGP:
 
     @property
     def n_inputs(self) -> int:
-        """Number of distinct inputs n: of latent values of a function."""
+        """Number n of distinct inputs, and of values of a latent function."""
         return len(self.covariance.X)
 
     def with_nugget(self, nugget: float) -> Self:
-        """Return the model with noise on f, see `WithNugget`."""
-        return replace(self, covariance=WithNugget(self.covariance, nugget))
+        """Return the model with noise on f; see `NuggetCovariance`."""
+        return replace(self, covariance=NuggetCovariance(self.covariance, nugget))
 
     def of_inputs(self, inputs: IntArray) -> Self:
         """Return the model of the rows at some inputs, given by their positions."""
         own = self.observations.of_inputs(inputs)
         return replace(self, covariance=self.covariance.of_inputs(inputs), observations=own)
 
-    def observing(self, **changes: Any) -> Self:
-        """Return the same model with other observations: fields of these by their names."""
+    def with_observations(self, **changes: Any) -> Self:
+        """Return the same model with other values of some fields of its observations."""
         return replace(self, observations=replace(self.observations, **changes))
 
     @property
@@ -87,42 +88,42 @@ class LatentGP:
         return 1
 
     @property
-    def n_of_kernels(self) -> int:
-        """Number of components of theta that belong to the kernels: the first ones."""
+    def n_kernel_hyperparameters(self) -> int:
+        """Number of components of theta that belong to the kernels; they come first."""
         return self.n_kernels * len(self.covariance.start)
 
     @property
     def start(self) -> FloatArray:
-        """Theta of the kernel's, the likelihood's and the prior's own values; (p,)."""
+        """Theta at the own values of kernel, likelihood and hyper-prior; (p,)."""
         of_kernels = np.tile(self.covariance.start, self.n_kernels)
         own = [parameter.start for parameter in self.likelihood.parameters]
         return np.concatenate([of_kernels, own, self.hyperprior.start])
 
     def pad(self, leading: FloatArray) -> FloatArray:
-        """Return what is stated for the first components of theta, with zeros for all others.
+        """Return values for the first components of theta, followed by zeros for all others.
 
-        A gradient of p(y | theta) has none of what only the prior depends on.
+        A gradient of p(y | theta) lacks the parameters of the hyper-prior, which come last.
         """
         whole = np.zeros(len(self.hyperprior.names))
         whole[: len(leading)] = leading
         return whole
 
-    def shape_at(self, n_inputs: int) -> tuple[int, ...]:
-        """Return the shape of the latent values at so many inputs: (n,)."""
+    def latent_shape(self, n_inputs: int) -> tuple[int, ...]:
+        """Return the shape of the latent values at `n_inputs` inputs: (n_inputs,)."""
         return (n_inputs,)
 
     @property
     def n_latent(self) -> int:
         """Length of f."""
-        return prod(self.shape_at(self.n_inputs))
+        return prod(self.latent_shape(self.n_inputs))
 
     def kernel_thetas(self, theta: FloatArray) -> list[FloatArray]:
         """Return each distinct set of hyper-parameters of the kernel."""
-        return np.split(theta[: self.n_of_kernels], self.n_kernels)
+        return np.split(theta[: self.n_kernel_hyperparameters], self.n_kernels)
 
     def likelihood_theta(self, theta: FloatArray) -> FloatArray:
         """Return the parameters of the likelihood on the scale of theta; (k,)."""
-        begin = self.n_of_kernels
+        begin = self.n_kernel_hyperparameters
         return theta[begin : begin + len(self.likelihood.parameters)]
 
     def prior_at(self, theta: FloatArray) -> GaussianPrior:
@@ -136,19 +137,19 @@ class LatentGP:
         return self.observations.with_parameters(values) if len(values) else self.observations
 
     def likelihood_at(self, theta: FloatArray) -> Likelihood:
-        """Return the likelihood with its parameters as theta has them."""
+        """Return the likelihood with the parameters in theta."""
         return self.observations_at(theta).likelihood
 
     def state_at(self, theta: FloatArray, f: FloatArray) -> GPState:
-        """Return the state at (theta, f), every cached value fresh."""
+        """Return the state at (theta, f), with all values computed anew."""
         return self.state_in(self.prior_at(theta), f)
 
     def state_in(self, prior: GaussianPrior, f: FloatArray) -> GPState:
-        """Return the state at f under a prior of this model, whose factor of K is shared."""
+        """Return the state at f under a prior of this model, whose root of K is used."""
         return GPState(prior, f, self.observations_at(prior.theta).total(f))
 
     def with_latent(self, state: GPState, f: FloatArray) -> GPState:
-        """Return the state at the theta of `state` and another f; the factor of K is shared."""
+        """Return the state at the theta of `state` and another f, with the same root of K."""
         return self.state_in(state.prior, f)
 
     def simulate(self, rng: np.random.Generator) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""Kernels that a user names or leaves out: which serve, and what the default is."""
+"""The default kernel, and checks of kernels that the user gives."""
 
 from __future__ import annotations
 
@@ -20,13 +20,11 @@ from sklearn.gaussian_process.kernels import (
 from .._typing import FloatArray
 from .covariance import Covariance, make_covariance
 
-#: An eigenvalue below minus this share of the variance is no rounding error.
+#: Size of a negative eigenvalue, in units of the largest variance, that is no rounding error.
 _INDEFINITE_SHARE = 1e-5
-
-#: Training rows on which a kernel is tried.
+#: Number of training rows at which a kernel is evaluated for a check.
 _N_ROWS_TRIED = 30
-
-#: Variances from which products overflow: a polynomial of large inputs has them.
+#: Variance from which products may overflow; polynomials of large inputs reach it.
 _LARGEST_VARIANCE = 1e60
 
 
@@ -36,24 +34,24 @@ def default_kernel(n_features: int, *, ard: bool = False) -> Kernel:
 
 
 def check_kernel(kernel: Any, n_features: int) -> Kernel:
-    """Return the kernel if it can serve inputs with `n_features` columns, else say why not."""
+    """Return the kernel if it is valid for inputs with `n_features` columns."""
     if not _is_scalar_valued(kernel):
         raise ValueError(
             "kernel must be a scalar-valued covariance from sklearn.gaussian_process.kernels "
-            f"(such as ConstantKernel() * RBF()) or None; got {_text(kernel)}."
+            f"(such as ConstantKernel() * RBF()) or None; got {_repr(kernel)}."
         )
     values = kernel.get_params()
     for hyperparameter in kernel.hyperparameters:
         if hyperparameter.name not in values:
             raise ValueError(
-                f"kernel={_text(kernel)} has the hyper-parameter {hyperparameter.name!r}, which "
+                f"kernel={_repr(kernel)} has the hyper-parameter {hyperparameter.name!r}, which "
                 f"is not among the names of its get_params, {sorted(values)}: name the "
                 "hyper-parameters of its parts as there, such as 'k1__length_scale'."
             )
     for name, value in values.items():
-        # The two numbers of scikit-learn's kernels that are not hyper-parameters.
+        # These two numbers of scikit-learn's kernels are not hyper-parameters.
         if name.split("__")[-1] in ("nu", "exponent"):
-            _check_number(name, value)
+            _check_real(name, value)
             if not value > 0.0:
                 raise ValueError(f"kernel parameter {name!r} must be positive; got {value!r}.")
     for hyperparameter in kernel.hyperparameters:
@@ -61,16 +59,16 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
     return kernel
 
 
-def _text(kernel: Any) -> str:
-    """How a kernel prints; its class, if its arguments are such that it cannot."""
+def _repr(kernel: Any) -> str:
+    """Return the repr of a kernel, or its class if the repr fails."""
     try:
         return repr(kernel)
-    except Exception:  # whatever the arguments, or a stranger's __repr__, bring about
+    except Exception:  # invalid arguments, or another package's __repr__, may raise any error
         return f"a {type(kernel).__name__} with invalid arguments"
 
 
 def variance_position(kernel: Kernel) -> int | None:
-    """Return where theta has a constant that multiplies the whole of K; None without one."""
+    """Return the position in theta of a constant that multiplies all of K; None without one."""
     if isinstance(kernel, ConstantKernel):
         return 0 if kernel.n_dims else None
     if not isinstance(kernel, Product):
@@ -83,7 +81,7 @@ def variance_position(kernel: Kernel) -> int | None:
 
 
 def _is_scalar_valued(kernel: Any) -> bool:
-    """Whether a kernel, and all that it is made of, give one number for two rows."""
+    """Whether a kernel and all of its parts give one number for two rows."""
     if isinstance(kernel, (Sum, Product)):
         return _is_scalar_valued(kernel.k1) and _is_scalar_valued(kernel.k2)
     if isinstance(kernel, Exponentiation):
@@ -94,11 +92,11 @@ def _is_scalar_valued(kernel: Any) -> bool:
 def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any, n_features: int) -> None:
     """Refuse a value that is not one number, or one per feature, of the right sign.
 
-    The kernel itself is not shown: its repr fails for values that are no numbers.
+    Messages do not contain the kernel, as its repr fails for values that are not numbers.
     """
     name = hyperparameter.name
     n_elements = hyperparameter.n_elements
-    _check_number(name, value)
+    _check_real(name, value)
     if np.ndim(value) > 1 or np.size(value) != n_elements:
         shape = "one number" if n_elements == 1 else "one number per feature"
         raise ValueError(
@@ -111,7 +109,7 @@ def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any, n_features
             "features: give it one element, or one per feature."
         )
     if hyperparameter.fixed:
-        # A fixed variance may be zero; where that makes no sense, the matrix is not finite.
+        # A fixed variance may be zero; a fixed length of zero makes the matrix not finite.
         if not (np.all(np.isfinite(value)) and np.all(np.asarray(value) >= 0.0)):
             raise ValueError(
                 f"kernel hyper-parameter {name!r} is fixed at {value!r}: give it a finite value "
@@ -124,9 +122,10 @@ def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any, n_features
         )
 
 
-def _check_number(name: str, value: Any) -> None:
-    kind = np.asarray(value, dtype=object).ravel().tolist()
-    if not kind or not all(isinstance(part, Real) for part in kind):
+def _check_real(name: str, value: Any) -> None:
+    """Refuse a value that is not a real number or an array of real numbers."""
+    entries = np.asarray(value, dtype=object).ravel().tolist()
+    if not entries or not all(isinstance(entry, Real) for entry in entries):
         raise ValueError(f"kernel parameter {name!r} must be a number; got {value!r}.")
 
 
@@ -153,51 +152,51 @@ def check_matrix(kernel: Kernel, X: FloatArray) -> None:
             K = np.asarray(kernel(few), dtype=float)
     except Exception as error:
         raise ValueError(
-            f"kernel={_text(kernel)} cannot be evaluated at the training rows "
+            f"kernel={_repr(kernel)} cannot be evaluated at the training rows "
             f"({type(error).__name__}: {error}): check its parameters, and what it expects of X."
         ) from error
     shapes = (np.shape(diagonal), np.shape(cross), K.shape)
     wanted = ((len(X),), (len(X), len(few)), (len(few), len(few)))
     if shapes != wanted:
         raise ValueError(
-            f"kernel={_text(kernel)} gives arrays of shapes {shapes} for its diagonal, for all "
+            f"kernel={_repr(kernel)} gives arrays of shapes {shapes} for its diagonal, for all "
             f"rows of X with {len(few)} of them, and for these alone; they must be {wanted}."
         )
-    _check_values(kernel, diagonal, cross, K)
+    _check_entries(kernel, diagonal, cross, K)
     least = float(np.linalg.eigvalsh(0.5 * (K + K.T))[0])
     if least < -_INDEFINITE_SHARE * float(np.max(diagonal)):
         raise ValueError(
-            f"kernel={_text(kernel)} is no covariance: its matrix for the first {len(few)} rows "
+            f"kernel={_repr(kernel)} is no covariance: its matrix for the first {len(few)} rows "
             f"of X has the eigenvalue {least:.3g}. Use a positive semidefinite kernel."
         )
 
 
-def _check_values(kernel: Kernel, diagonal: FloatArray, cross: FloatArray, K: FloatArray) -> None:
-    """Refuse values that are not finite, overflow, or are all zero."""
+def _check_entries(kernel: Kernel, diagonal: FloatArray, cross: FloatArray, K: FloatArray) -> None:
+    """Refuse values that are not finite or too large, and variances that are all zero."""
     finite = np.isfinite(diagonal) & np.isfinite(cross).all(axis=1)
     finite[: len(K)] &= np.isfinite(K).all(axis=1)
     if not finite.all():
         raise ValueError(
-            f"kernel={_text(kernel)} is not finite in row {int(np.argmin(finite))} of X: check "
+            f"kernel={_repr(kernel)} is not finite in row {int(np.argmin(finite))} of X: check "
             "its parameters, and the scale of the features."
         )
     if not np.all(diagonal < _LARGEST_VARIANCE):
         row = int(np.argmin(diagonal < _LARGEST_VARIANCE))
         raise ValueError(
-            f"kernel={_text(kernel)} has the variance {diagonal[row]:g} at row {row} of X: scale "
+            f"kernel={_repr(kernel)} has the variance {diagonal[row]:g} at row {row} of X: scale "
             "the features, such as with make_pipeline(StandardScaler(), ...)."
         )
     if not np.any(diagonal > 0.0):
         raise ValueError(
-            f"kernel={_text(kernel)} has no variance at any training row, so the latent function "
+            f"kernel={_repr(kernel)} has no variance at any training row, so the latent function "
             "would be zero: give its constant a positive value."
         )
 
 
 def check_gradient(covariance: Covariance, remedy: str) -> None:
-    """Raise a ValueError if a kernel has no gradient; a few training rows are tried.
+    """Raise a ValueError if a kernel has no gradient at a few training rows.
 
-    `remedy` says what the user may do instead of writing one.
+    `remedy` tells the user of an alternative to writing the gradient.
     """
     if not len(covariance.start):
         return
@@ -212,6 +211,6 @@ def check_gradient(covariance: Covariance, remedy: str) -> None:
             return
         problem = f"it has {gradient.size} derivatives for {few.start.size} of them"
     raise ValueError(
-        f"kernel={_text(covariance.kernel)} has no gradient in its hyper-parameters ({problem}): "
+        f"kernel={_repr(covariance.kernel)} has no gradient in its hyper-parameters ({problem}): "
         f"make it support eval_gradient=True, or {remedy}."
     )

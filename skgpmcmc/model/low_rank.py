@@ -1,4 +1,4 @@
-"""Models whose prior is replaced by one of lower rank, at a lower cost: K^ = R R'."""
+"""Models with a prior of lower rank in place of N(0, K), which cost less: K^ = R R'."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LowRankPrior(GaussianPrior):
 
     @cached_property
     def K(self) -> FloatArray:
-        """``R R'``; (n, n). It is large, and no method uses it."""
+        """``R R'``; (n, n). No method of the package uses this large matrix."""
         return np.asfortranarray(self.root.factor @ self.root.factor.T)
 
     def contract(self, A: FloatArray) -> FloatArray:
@@ -47,62 +47,62 @@ class NystromPrior(LowRankPrior):
     ----------
     rows : ndarray of shape (m,)
         The rows I.
-    some : Covariance
-        Covariance of the rows I.
-    to_all : CrossCovariance
-        Covariance of the rows I with all rows.
+    row_covariance : Covariance
+        Covariance bound to the rows I.
+    cross_covariance : CrossCovariance
+        Covariance bound to the rows I and to all rows.
 
     References
     ----------
-    Wang & Neal (2013), section 5.2, (38)-(41); without the eigenvectors.
+    Wang & Neal (2013), section 5.2, (38)-(41); here a Cholesky factor replaces eigenvectors.
     """
 
     rows: IntArray = field(kw_only=True)
-    some: Covariance = field(kw_only=True)
-    to_all: CrossCovariance = field(kw_only=True)
+    row_covariance: Covariance = field(kw_only=True)
+    cross_covariance: CrossCovariance = field(kw_only=True)
 
     @cached_property
     def _columns(self) -> FloatArray:
         """``K[I, :]``; (m, n)."""
-        columns = cross_matrix(self.some, self.kernel_theta, self.to_all)
-        columns[:, self.rows] = self.some.matrix(self.kernel_theta)
+        columns = cross_matrix(self.row_covariance, self.kernel_theta, self.cross_covariance)
+        columns[:, self.rows] = self.row_covariance.matrix(self.kernel_theta)
         return columns
 
     @cached_property
-    def _root_of_some(self) -> PivotedRoot:
+    def _row_root(self) -> PivotedRoot:
         return full_root(np.asfortranarray(self._columns[:, self.rows]))
 
     @property
     def pivot_columns(self) -> FloatArray:
         """See `GaussianPrior`."""
-        return self._columns[self._root_of_some.pivots]
+        return self._columns[self._row_root.pivots]
 
     @cached_property
     def root(self) -> PivotedRoot:
         """``R = K[:, P] R_P'^-1`` for the pivots P among the rows I."""
-        some = self._root_of_some
-        # To multiply by an inverse is faster than to solve.
+        row_root = self._row_root
+        # A product with the inverse is faster than a triangular solve.
         transposed = linalg.lower_product(
-            linalg.lower_inverse(some.triangle), np.asfortranarray(self.pivot_columns)
+            linalg.lower_inverse(row_root.triangle), np.asfortranarray(self.pivot_columns)
         )
-        transposed[:, self.rows] = some.factor.T
-        return PivotedRoot(transposed.T.copy(order="F"), self.rows[some.pivots])
+        transposed[:, self.rows] = row_root.factor.T
+        return PivotedRoot(transposed.T.copy(order="F"), self.rows[row_root.pivots])
 
 
 @dataclass(frozen=True, eq=False)
 class NystromGP(LatentGP):
-    """A model with the Nystrom approximation of its prior, by some of the rows.
+    """A model with the Nystrom approximation of its prior by some of the rows.
 
     Attributes
     ----------
     rows : ndarray of shape (m,)
-        Numbers of these rows.
+        Positions of these rows.
     """
 
     rows: IntArray
 
     def __getstate__(self) -> dict[str, Any]:
-        # Of order n: what is known of pairs of rows is quicker to make again than to send.
+        # The state stays O(n): matrices are quicker to compute again than to send.
         return {name: value for name, value in vars(self).items() if name != "_blocks"}
 
     @classmethod
@@ -112,25 +112,32 @@ class NystromGP(LatentGP):
 
     @cached_property
     def _blocks(self) -> tuple[Covariance, CrossCovariance]:
-        """Covariance of these rows, and of these with all rows."""
-        some = self.covariance.of_inputs(self.rows)
-        return some, some.at_new(self.covariance.X)
+        """Covariances bound to these rows, and to these and all rows."""
+        row_covariance = self.covariance.of_inputs(self.rows)
+        return row_covariance, row_covariance.at_new(self.covariance.X)
 
     def prior_at(self, theta: FloatArray) -> NystromPrior:
         """p(f | theta), of low rank."""
-        some, to_all = self._blocks
-        return NystromPrior(self.covariance, theta, rows=self.rows, some=some, to_all=to_all)
+        row_covariance, cross_covariance = self._blocks
+        return NystromPrior(
+            self.covariance,
+            theta,
+            rows=self.rows,
+            row_covariance=row_covariance,
+            cross_covariance=cross_covariance,
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class EigenPrior(LowRankPrior):
-    """The largest eigenvalues of K and their eigenvectors: the best K^ of its rank.
+    """K^ from the largest eigenvalues of K and their eigenvectors, the best one of its rank.
 
-    Its root has no pivots, so that f at some rows does not say what it is elsewhere.
+    Its root has no pivots: f at some rows does not determine f at the others.
 
     Attributes
     ----------
     n_kept : int
+        Number of eigenvalues.
 
     References
     ----------
@@ -140,14 +147,14 @@ class EigenPrior(LowRankPrior):
     n_kept: int = field(kw_only=True)
 
     @cached_property
-    def _whole(self) -> FloatArray:
+    def _full_K(self) -> FloatArray:
         """K; (n, n)."""
         return self.covariance.matrix(self.kernel_theta)
 
     @cached_property
     def _kept(self) -> tuple[FloatArray, FloatArray]:
-        """Eigenvalues that are kept, ascending, and their eigenvectors; (m,) and (n, m)."""
-        values, vectors = linalg.eigenpairs(self._whole, self.n_kept)
+        """The largest eigenvalues, ascending, and their eigenvectors; (m,) and (n, m)."""
+        values, vectors = linalg.eigenpairs(self._full_K, self.n_kept)
         return np.maximum(values, np.finfo(float).tiny), vectors
 
     @cached_property
@@ -160,19 +167,19 @@ class EigenPrior(LowRankPrior):
     def contract_root(self, A: FloatArray, B: FloatArray, S: FloatArray) -> FloatArray:
         """See `GaussianPrior`.
 
-        K^ is the function of K that keeps eigenvalues or makes them zero. Its derivative multiplies
-        the entries of V'dK V by the difference quotients of that function (Daleckii & Krein, 1965):
-        one where both eigenvalues are kept, d_i / (d_i - d_j) where d_i alone is.
+        K^ is a function of K that keeps the largest eigenvalues and sets the others to zero. Its
+        derivative multiplies the entries of V'dK V by difference quotients of this function
+        (Daleckii & Krein, 1965): 1 if both eigenvalues are kept, d_i / (d_i - d_j) if only d_i is.
         """
         kept, V_kept = self._kept
-        values, V = linalg.eigenpairs(self._whole, self.size)
+        values, V = linalg.eigenpairs(self._full_K, self.size)
         lost = values[: -self.n_kept]
         quotient = np.ones((self.n_kept, self.size))
-        # Every entry of these columns stands for its mirror image too.
+        # The factor 2 accounts for the entries that are the mirror images of these columns.
         quotient[:, : len(lost)] = 2.0 * kept[:, None] / (kept[:, None] - lost)
         inner = quotient * linalg.product(A / np.sqrt(kept)[:, None], linalg.product(B, V))
         of_K = np.asfortranarray(linalg.product(V_kept, linalg.product(inner, V.T)))
-        return self.covariance.contract(self.kernel_theta, of_K, K=self._whole)
+        return self.covariance.contract(self.kernel_theta, of_K, K=self._full_K)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def element_names(names: Sequence[str]) -> list[str]:
-    """Return names of the components of theta; those of vectors carry their index."""
+    """Return names of the components of theta; components of a vector carry their index."""
     counts = Counter(names)
     seen = Counter[str]()
     elements = []

@@ -11,19 +11,19 @@ from ..numerics.linalg import add_to_diagonal
 from .covariance import Covariance, CrossCovariance
 
 
-class WithNugget(Covariance):
-    """Another covariance, and independent noise on f at the training inputs.
+class NuggetCovariance(Covariance):
+    """The sum of a covariance and of independent noise on f at the training inputs.
 
-    The noise has the same variance everywhere: a share of the largest variance of f, so that K
-    stays proportional to a constant factor of the kernel. K then has an inverse and a determinant
-    in double precision, which the density of a given f needs.
+    The noise has the same variance at all inputs: a share of the largest variance of f, so that K
+    remains proportional to a constant factor of the kernel. K then has an inverse and a determinant
+    in double precision, on which the density of a given f depends.
 
     Attributes
     ----------
     plain : Covariance
         The covariance without noise.
     nugget : float
-        The share. It is part of the model.
+        Variance of the noise, as a share of the largest variance of f; it is part of the model.
     """
 
     def __init__(self, plain: Covariance, nugget: float) -> None:
@@ -31,12 +31,12 @@ class WithNugget(Covariance):
         self.plain = plain
         self.nugget = nugget
 
-    def of_inputs(self, inputs: IntArray) -> WithNugget:
+    def of_inputs(self, inputs: IntArray) -> NuggetCovariance:
         """See `Covariance`."""
-        return WithNugget(self.plain.of_inputs(inputs), self.nugget)
+        return NuggetCovariance(self.plain.of_inputs(inputs), self.nugget)
 
-    def _largest(self, theta: FloatArray) -> int:
-        """Position of the input with the largest variance."""
+    def _locate_largest(self, theta: FloatArray) -> int:
+        """Return the position of the input with the largest variance."""
         return int(np.argmax(self.plain.diagonal(theta, self.X)))
 
     def matrix(self, theta: FloatArray) -> FloatArray:
@@ -52,12 +52,12 @@ class WithNugget(Covariance):
         ndarray of shape (n, n)
             Freshly allocated.
         """
-        at = self._largest(theta)
+        at = self._locate_largest(theta)
         for dK in self.plain.derivatives(theta):
             yield add_to_diagonal(dK, self.nugget * dK[at, at])
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
-        at = self._largest(theta)
+        at = self._locate_largest(theta)
         A[at, at] += self.nugget * A.trace()
         return self.plain.contract(theta, A, overwrite=True)
 

@@ -1,4 +1,4 @@
-"""What was observed: log p(y | f) as a function of the latent values at distinct inputs."""
+"""The observations: log p(y | f) as a function of the latent values at distinct inputs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from .._typing import FloatArray, IntArray
 from ..likelihoods.base import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments
 from ..numerics import quadrature
 
-#: Cuts of an integral: with many rows, those of several rows have the same distances.
+#: Most cuts of an integral: with more rows per input, only some of their cuts are used.
 _MOST_CUTS = 128
 
 
 class _Rows(NamedTuple):
     """The rows of some inputs, one input after the other."""
 
-    numbers: IntArray  # (m,), of the rows
-    input: IntArray  # (m,), position of each row's input among these
-    first: IntArray  # (k,), position of the first row of each input
+    numbers: IntArray  # (m,), positions of the rows among all rows
+    input: IntArray  # (m,), position of each row's input among the k inputs
+    first: IntArray  # (k,), position of the first row of each input among the m rows
 
 
-class Further(NamedTuple):
-    """Targets that are observed besides, one for each of some rows."""
+class ExtraTargets(NamedTuple):
+    """Additional targets, one for each of some rows."""
 
     y: FloatArray  # (m,), as the likelihood encodes them
     weight: FloatArray  # (m,), positive
@@ -37,13 +37,13 @@ class Observations:
     """The function f -> log p(y | f) of some rows, at given parameters of the likelihood.
 
     Row j contributes weight_j log p(y_j | f_i + offset_j), with f_i the latent value at its input
-    i. Several rows may have the same input: then they follow one another. What is asked for is
-    asked for each input, the sum over its rows.
+    i. Several rows may have the same input; they then follow one another. Derivatives and moments
+    belong to an input: those of log p(y_i | f_i), the sum over the rows of input i.
 
     Attributes
     ----------
     likelihood : Likelihood
-        With its parameters at their values.
+        The likelihood, its parameters at their values.
     y : ndarray of shape (n_rows,)
         Targets as the likelihood encodes them (classes are -1.0 and +1.0).
     offset : ndarray of shape (n_rows,) or None
@@ -69,8 +69,8 @@ class Observations:
         return len(self.y) if self.first is None else len(self.first)
 
     @property
-    def several(self) -> bool:
-        """Whether some input has more than one row, or a weighted one."""
+    def has_repeats(self) -> bool:
+        """Whether some input has several rows, or a row whose weight counts it several times."""
         return self.first is not None or self.weight is not None
 
     @cached_property
@@ -86,8 +86,8 @@ class Observations:
         return Observations(likelihood, self.y, self.offset, self.weight, self.first)
 
     def of_inputs(self, inputs: IntArray) -> Observations:
-        """Return what was observed at some inputs, given by their positions."""
-        rows = self._rows_of(inputs)
+        """Return the observations at some inputs, given by their positions."""
+        rows = self._find_rows(inputs)
         return Observations(
             self.likelihood.of_rows(rows.numbers),
             self.y[rows.numbers],
@@ -96,61 +96,63 @@ class Observations:
             None if len(rows.numbers) == len(inputs) else rows.first,
         )
 
-    def beside(
-        self, rows: IntArray, kept: FloatArray, further: Further | None = None
+    def reduce_each_weight(
+        self, rows: IntArray, kept: FloatArray, further: ExtraTargets | None = None
     ) -> tuple[Observations, IntArray]:
-        """Return what is left at the inputs of some rows of which each keeps a part of its weight.
+        """Return the observations at the inputs of some rows, each row with a smaller weight.
+
+        For every entry the weights of all other rows are unchanged.
 
         Parameters
         ----------
         rows : ndarray of int of shape (m,)
-            Positions of rows; they may repeat, as each entry has an input of its own in the result.
+            Positions of rows. They may repeat: each entry has an input of its own in the result.
         kept : ndarray of shape (m,)
-            The weight of each row; zero leaves the row out.
-        further : Further, optional
+            New weight of each row; zero leaves the row out.
+        further : ExtraTargets, optional
             One more target for each entry, with the data (such as the offset) of its row.
 
         Returns
         -------
         observed : Observations
-            Those of the entries at whose input anything is left.
+            The observations of all entries at whose input a row is left.
         places : ndarray of int
             Positions of these entries.
         """
-        numbers, entry, _ = self._rows_of(self.input_of_row[rows])
+        numbers, entry, _ = self._find_rows(self.input_of_row[rows])
         weight = self._weights()[numbers]
         weight = np.where(numbers == rows[entry], kept[entry], weight)
-        return self._join(numbers, entry, weight, rows, np.arange(len(rows)), further)
+        return self._select_rows(numbers, entry, weight, rows, np.arange(len(rows)), further)
 
     def reduce_weight(
-        self, row: int, kept: float, further: Further | None = None
+        self, row: int, kept: float, further: ExtraTargets | None = None
     ) -> tuple[Observations, IntArray]:
-        """Return what is left of all rows if one keeps a part of its weight.
+        """Return the observations at all inputs, one row with a smaller weight.
 
-        Arguments are those of `beside` for one row. Returns the observations at the inputs where
-        anything is left, and the positions of these inputs.
+        Arguments are those of `reduce_each_weight` for one row. Returns the observations at the
+        inputs where a row is left, and the positions of these inputs.
         """
         weight = self._weights()
         weight[row] = kept
         inputs = self.input_of_row
         numbers = np.arange(len(self))
-        return self._join(numbers, inputs, weight, np.array([row]), inputs[[row]], further)
+        return self._select_rows(numbers, inputs, weight, np.array([row]), inputs[[row]], further)
 
     def _weights(self) -> FloatArray:
         return np.ones(len(self)) if self.weight is None else self.weight.copy()
 
-    def _join(
+    def _select_rows(
         self,
         numbers: IntArray,
         entry: IntArray,
         weight: FloatArray,
         rows: IntArray,
         entry_of_row: IntArray,
-        further: Further | None,
+        further: ExtraTargets | None,
     ) -> tuple[Observations, IntArray]:
-        """Return rows of positive weight, and further targets of some, by the entries they are of.
+        """Return rows of positive weight, and further targets, grouped by their entries.
 
-        Entries without any row are left out; the second result has those that are there.
+        Entries without any row are left out; the second result has the positions of the others.
         """
         y = self.y[numbers]
         if further is not None:
@@ -179,7 +181,7 @@ class Observations:
     # --- at given f -----------------------------------------------------------------------------
 
     def log_prob(self, f: FloatArray) -> FloatArray:
-        """Contribution of each row, (n_rows,) or (n_rows, m), for f of shape (n,) or (n, m)."""
+        """Weighted log p of each row, (n_rows,) or (n_rows, m), for f of shape (n,) or (n, m)."""
         at_rows = self._at_rows(f)
         values = self.likelihood.log_prob(self._column(self.y, at_rows), at_rows)
         return self._weigh_values(values)
@@ -204,7 +206,7 @@ class Observations:
         return Derivatives(*(self._by_input(part) for part in parts))
 
     def slope_and_precision(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the slope in f, and the precision that stands for its curvature.
+        """Return the derivative in f, and a nonnegative precision: minus the second derivative.
 
         Where log p(y | f) of an input is not concave, the precision is zero.
         """
@@ -215,7 +217,7 @@ class Observations:
         return slope, np.maximum(-second, 0.0)
 
     def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return a precision that follows f of shape (n,), and its derivative; see there."""
+        """Return a precision that depends on f, and its derivative in f; all of shape (n,)."""
         precision, slope = self.likelihood.curvature(self.y, self._at_rows(f))
         return self._by_input(precision), self._by_input(slope)
 
@@ -260,7 +262,7 @@ class Observations:
 
     @staticmethod
     def _column(values: FloatArray, like: FloatArray) -> FloatArray:
-        """Values of shape (n,), ready to go with an array of shape (n,) or (n, m)."""
+        """Return values of shape (n,) so that they broadcast with an array, (n,) or (n, m)."""
         return values if like.ndim == 1 else values[:, None]
 
     # --- f integrated out -----------------------------------------------------------------------
@@ -268,12 +270,12 @@ class Observations:
     def tilted_moments(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
         """Log normalizers of p(y_i | f) N(f; mean, var) and their derivatives; each (n,).
 
-        p(y_i | f) is the product over the rows of an input, to the powers of their weights. In
-        closed form where the likelihood has one, by quadrature elsewhere.
+        p(y_i | f) is the product over the rows of an input, to the powers of their weights. The
+        moments are computed in closed form if the likelihood has one, else by quadrature.
         """
         if self.likelihood.quadratic and self.first is not None:
             return self._gaussian_moments(mean, var)
-        if not self.several:
+        if not self.has_repeats:
             return self.likelihood.tilted_moments(self.y, self._at_rows(mean), var)
         alone = self._weights()[slice(None) if self.first is None else self.first] == 1.0
         if self.first is not None:
@@ -300,12 +302,12 @@ class Observations:
         """Return `tilted_moments().log_z` alone, which takes less time; (n,)."""
         if self.likelihood.quadratic:
             return self.tilted_moments(mean, var).log_z
-        if not self.several:
+        if not self.has_repeats:
             return self.likelihood.log_predictive(self.y, self._at_rows(mean), var)
         return self._tilt(np.arange(self.n_inputs), mean, var).log_normalizer()
 
     def _gaussian_moments(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
-        """Return `tilted_moments` where the rows of an input act as one: their weighted mean."""
+        """Return `tilted_moments` for Gaussian noise: the rows of an input act as their mean."""
         nowhere = np.zeros(self.n_inputs)
         slope, precision = self.slope_and_precision(nowhere)
         target = slope / precision
@@ -318,9 +320,9 @@ class Observations:
     def tilted_powers(
         self, cavities: tuple[FloatArray, FloatArray], mean: FloatArray, sd: FloatArray, degree: int
     ) -> FloatArray:
-        """Return means of ((f - mean) / sd)^k, k = 1 to `degree`, under tilted densities.
+        """Return means of ((f - mean) / sd)^k, k = 1 to `degree`, under the tilted densities.
 
-        Those of `tilted_moments`, with means and variances `cavities`; (degree, n).
+        `cavities` are the means and variances of their Gaussian factors; (degree, n).
         """
         return self._tilt(np.arange(self.n_inputs), *cavities).powers(mean, sd, degree)
 
@@ -338,31 +340,33 @@ class Observations:
         return tilted.average(slopes)
 
     def probit_signs(self) -> FloatArray | None:
-        """Return s where p(y_i | f) = Phi(s (f + offset)), or None; (n,)."""
-        return None if self.several else self.likelihood.probit_signs(self.y)
+        """Return s of shape (n,) if p(y_i | f) = Phi(s (f + offset)), else None."""
+        return None if self.has_repeats else self.likelihood.probit_signs(self.y)
 
-    def _tilt(self, inputs: IntArray, mean: FloatArray, var: FloatArray) -> quadrature.Tilted:
-        """Return the tilted densities of some inputs, what they want to know being the input."""
+    def _tilt(
+        self, inputs: IntArray, mean: FloatArray, var: FloatArray
+    ) -> quadrature.TiltedDensities:
+        """Return the tilted densities of some inputs, whose positions take the place of y."""
         slopes = self._sum_over_rows(lambda own, y, f: np.array(own.slopes(y, f)))
         density = quadrature.LogDensity(
             self._sum_over_rows(lambda own, y, f: own.log_prob(y, f)),
             lambda inputs, f: tuple(slopes(inputs, f)),
             self.likelihood.log_concave,
         )
-        return quadrature.Tilted(density, self._shape(inputs), inputs, mean, var)
+        return quadrature.TiltedDensities(density, self._combine_bends(inputs), inputs, mean, var)
 
     def _sum_over_rows(
         self, function: Callable[[Likelihood, FloatArray, FloatArray], FloatArray]
     ) -> Callable[[IntArray, FloatArray], FloatArray]:
         """Turn a function of a likelihood, y and f into its sum over the rows of an input.
 
-        It is called with inputs of shape (m,) or (m, 1), and f that broadcasts with them.
+        The sum is a function of inputs of shape (m,) or (m, 1), and of f that broadcasts with them.
         """
 
         def sums(inputs: IntArray, f: FloatArray) -> FloatArray:
-            """Return the weighted sums; of the shape of f behind what `function` stacks."""
+            """Return the weighted sums, of the shape of f after the axes that `function` stacks."""
             axis = -inputs.ndim
-            rows = self._rows_of(inputs.ravel())
+            rows = self._find_rows(inputs.ravel())
             column = (slice(None),) + (None,) * (inputs.ndim - 1)
             at_rows = np.take(f, rows.input, axis=axis)
             if self.offset is not None:
@@ -375,9 +379,9 @@ class Observations:
 
         return sums
 
-    def _shape(self, inputs: IntArray) -> quadrature.Bend | quadrature.Cuts:
-        """Return where log p(y_i | f) of some inputs changes its form, of all their rows."""
-        rows = self._rows_of(inputs)
+    def _combine_bends(self, inputs: IntArray) -> quadrature.Bend | quadrature.Cuts:
+        """Return the bend or the cuts of log p(y_i | f) of some inputs, from those of the rows."""
+        rows = self._find_rows(inputs)
         shape = self.likelihood.bend(self.y[rows.numbers])
         offset = np.zeros(len(rows.numbers)) if self.offset is None else self.offset[rows.numbers]
         if isinstance(shape, quadrature.Bend):
@@ -387,13 +391,13 @@ class Observations:
             return quadrature.Bend(0.5 * (low + high), width, 0.5 * (high - low))
         places = shape.places - offset[:, None]
         count = np.diff(np.append(rows.first, len(rows.numbers)))
-        # The last row of an input stands for those that others have more.
+        # Inputs with fewer rows than others repeat their last row.
         numbers = rows.first[:, None] + np.minimum(np.arange(count.max()), count[:, None] - 1)
         places = np.sort(places[numbers].reshape(len(inputs), -1), axis=1)
         some = np.linspace(0, places.shape[1] - 1, min(places.shape[1], _MOST_CUTS))
         return quadrature.Cuts(places[:, some.round().astype(np.intp)])
 
-    def _rows_of(self, inputs: IntArray) -> _Rows:
+    def _find_rows(self, inputs: IntArray) -> _Rows:
         """Return the rows of some inputs."""
         if self.first is None:
             return _Rows(inputs, np.arange(len(inputs)), np.arange(len(inputs)))

@@ -1,6 +1,6 @@
-"""The Gaussian prior of the latent function at a theta, and what follows at new inputs.
+"""The Gaussian prior of the latent function at a theta, and its conditionals at new inputs.
 
-A `Conditional` holds one factor, and no more: predictions keep them from one call to the next.
+A `Conditional` holds a single factor, because predictions keep many of them between calls.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from ..numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_ro
 from .covariance import Covariance, CrossCovariance
 from .cross import contract_cross
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 
+#: Relative precision of doubles.
 _EPS = float(np.finfo(float).eps)
 
 
@@ -36,13 +37,13 @@ class LatentMoments(NamedTuple):
 
 
 class Conditional(ABC):
-    """f* at new inputs, Gaussian, for g things that may be known of f."""
+    """The Gaussian distribution of f* at new inputs, given each of g draws or moments of f."""
 
     @abstractmethod
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
-        """Return moments at new inputs of shape (m, d), or what `Covariance.at_new` made of them.
+        """Return moments at new inputs of shape (m, d), or at those that `Covariance.at_new` bound.
 
-        A row depends on its own input alone.
+        The moments of a row depend on its own input alone.
         """
 
     @abstractmethod
@@ -50,26 +51,26 @@ class Conditional(ABC):
         """Mean (m, g) and covariance (m, m) of f* at all rows, or (C, m, g) and (C, m, m)."""
 
     @abstractmethod
-    def of(self, columns: IntArray) -> Conditional:
-        """Return the same for some of the g, (k,), which may occur several times."""
+    def select(self, columns: IntArray) -> Conditional:
+        """Return the conditional for some of the g columns, (k,), which may repeat."""
 
     @property
     @abstractmethod
     def n_bytes(self) -> int:
-        """Of the arrays that it holds."""
+        """Memory of its arrays."""
 
 
 class _Projection(NamedTuple):
-    """What is known of f* at m new inputs, from their covariance with the training inputs."""
+    """Mean of f* at m new inputs, and changes of its covariance, due to the training inputs."""
 
     mean: FloatArray  # (m, g)
-    known: FloatArray  # (k, m): what is known of the variance is `known' known`
-    unknown: FloatArray | None = None  # (r, m): and what of that is not, `unknown' unknown`
+    known: FloatArray  # (k, m): f at the training inputs reduces the covariance by known' known
+    unknown: FloatArray | None = None  # (r, m): uncertainty of f adds unknown' unknown
 
 
 @dataclass(frozen=True, eq=False)
-class OfFunction(Conditional):
-    """f* of one function.
+class FunctionConditional(Conditional):
+    """Conditional of one latent function.
 
     Attributes
     ----------
@@ -77,9 +78,9 @@ class OfFunction(Conditional):
     kernel_theta : ndarray of shape (p,)
         Natural logs.
     factor : ndarray of shape (n, n) or (r, r)
-        Lower triangle.
+        Lower triangular.
     coefficients : ndarray of shape (n, g) or (r, g)
-        What means are linear in.
+        Coefficients in which the means are linear.
     """
 
     covariance: Covariance
@@ -89,7 +90,7 @@ class OfFunction(Conditional):
 
     @abstractmethod
     def _project(self, cross: FloatArray) -> _Projection:
-        """Return what follows from k* of shape (n, m), which may be overwritten."""
+        """Return the projection by k* of shape (n, m), which may be overwritten."""
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """See `Conditional`."""
@@ -108,7 +109,7 @@ class OfFunction(Conditional):
         covariance = self.covariance.square(self.kernel_theta, new.X_new) - known.T @ known
         return mean, covariance if unknown is None else covariance + unknown.T @ unknown
 
-    def of(self, columns: IntArray) -> Conditional:
+    def select(self, columns: IntArray) -> Conditional:
         """See `Conditional`."""
         return replace(self, coefficients=self.coefficients[:, columns])
 
@@ -119,10 +120,10 @@ class OfFunction(Conditional):
 
 
 @dataclass(frozen=True, eq=False)
-class GivenLatent(OfFunction):
-    """f* given f: k_P*' R_P'^-1 v and k** - k_P*' K_PP^-1 k_P*, from R_P and v = R_P^-1 f_P.
+class ConditionalGivenLatent(FunctionConditional):
+    """Conditional given f: mean k_P*' R_P'^-1 v, covariance k** - k_P*' K_PP^-1 k_P*.
 
-    The pivots P determine f at all training inputs.
+    The pivots P determine f at all training inputs; v = R_P^-1 f_P.
     """
 
     pivots: IntArray
@@ -133,8 +134,8 @@ class GivenLatent(OfFunction):
 
 
 @dataclass(frozen=True, eq=False)
-class GivenWhiteSites(GivenLatent):
-    """f* given Gaussian sites: as given f, with v ~ N(mean, (T T')^-1) integrated out.
+class ConditionalGivenWhiteSites(ConditionalGivenLatent):
+    """Conditional given Gaussian sites: given f, with v ~ N(mean, (T T')^-1) integrated out.
 
     `coefficients` is the mean of v.
     """
@@ -147,10 +148,10 @@ class GivenWhiteSites(GivenLatent):
 
 
 @dataclass(frozen=True, eq=False)
-class GivenSites(OfFunction):
-    """f* given Gaussian sites of precision W: k*' a and k** - k*' (K + W^-1)^-1 k*.
+class ConditionalGivenSites(FunctionConditional):
+    """Conditional given sites of precision W: k*' a and k** - k*' (K + W^-1)^-1 k*.
 
-    From the factor of B = I + s s' o K with s = W^1/2; Rasmussen & Williams (2006), (3.21) and
+    `factor` is that of B = I + s s' o K with s = W^1/2; Rasmussen & Williams (2006), (3.21) and
     (3.24), in the form without K^-1.
     """
 
@@ -163,22 +164,22 @@ class GivenSites(OfFunction):
 
 
 @dataclass(frozen=True, eq=False)
-class OfFunctions(Conditional):
-    """f* of C independent functions that have hyper-parameters of their own."""
+class StackedConditional(Conditional):
+    """Conditional of C independent functions, each with hyper-parameters of its own."""
 
     functions: Sequence[Conditional]
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """See `Conditional`."""
-        return LatentMoments(*_stack([own.predict(X_new) for own in self.functions]))
+        return LatentMoments(*_stack_pairs([own.predict(X_new) for own in self.functions]))
 
     def predict_jointly(self, X_new: FloatArray | CrossCovariance) -> tuple[FloatArray, FloatArray]:
         """See `Conditional`."""
-        return _stack([own.predict_jointly(X_new) for own in self.functions])
+        return _stack_pairs([own.predict_jointly(X_new) for own in self.functions])
 
-    def of(self, columns: IntArray) -> Conditional:
+    def select(self, columns: IntArray) -> Conditional:
         """See `Conditional`."""
-        return OfFunctions([own.of(columns) for own in self.functions])
+        return StackedConditional([own.select(columns) for own in self.functions])
 
     @property
     def n_bytes(self) -> int:
@@ -187,15 +188,16 @@ class OfFunctions(Conditional):
 
 
 @dataclass(frozen=True, eq=False)
-class OfAlikeFunctions(Conditional):
-    """f* of C independent functions that share their hyper-parameters, and so a factor.
+class SharedKernelConditional(Conditional):
+    """Conditional of C independent functions that share hyper-parameters, and thus a factor.
 
     Attributes
     ----------
     side_by_side : Conditional
-        Its columns are those of the first function, then of the second, and so on.
+        Conditional of one function; its columns are those of the first function, then of the
+        second, and so on.
     n_functions, n_columns : int
-        Functions, and columns of each.
+        Number of functions, and of the columns of each.
     """
 
     side_by_side: Conditional
@@ -212,12 +214,12 @@ class OfAlikeFunctions(Conditional):
         mean, covariance = self.side_by_side.predict_jointly(X_new)
         return self._by_function(mean), np.tile(covariance, (self.n_functions, 1, 1))
 
-    def of(self, columns: IntArray) -> Conditional:
+    def select(self, columns: IntArray) -> Conditional:
         """See `Conditional`."""
         first = np.arange(self.n_functions)[:, None] * self.n_columns
         return replace(
             self,
-            side_by_side=self.side_by_side.of((first + columns).ravel()),
+            side_by_side=self.side_by_side.select((first + columns).ravel()),
             n_columns=len(columns),
         )
 
@@ -230,7 +232,7 @@ class OfAlikeFunctions(Conditional):
         return self.side_by_side.n_bytes
 
 
-def _stack(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
+def _stack_pairs(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:
     first, second = zip(*pairs, strict=True)
     return np.stack(first), np.stack(second)
 
@@ -249,10 +251,10 @@ class GaussianPrior:
     ----------
     covariance : Covariance
     theta : ndarray of shape (p,)
-        Hyper-parameters of the model: first the kernel's, natural logs. K does not depend on what
-        follows.
+        Hyper-parameters of the model: first those of the kernel, natural logs. K depends on these
+        alone.
     matrix : ndarray of shape (n, n), optional
-        K, where it has been made.
+        K, if it is known already.
     """
 
     covariance: Covariance
@@ -280,9 +282,9 @@ class GaussianPrior:
 
     @property
     def low_rank(self) -> bool:
-        """Whether matrices of r rows are to be factored instead of n, as r is at most n / 2.
+        """Whether to factor matrices of r rows instead of n: r is at most n / 2 and n not small.
 
-        It is not so where n is small, as that would not save time.
+        For small n this would not save time.
         """
         return self._low_rank_root is not None
 
@@ -298,7 +300,7 @@ class GaussianPrior:
         return self._low_rank_root or full_root(self.K)
 
     def factorize(self) -> Self:
-        """Return itself, its root made now: this is where a K that is no covariance shows."""
+        """Compute the root, which raises an error if K is no covariance, and return itself."""
         _ = self.root
         return self
 
@@ -316,15 +318,15 @@ class GaussianPrior:
     def _remembered(self) -> dict[Hashable, Any]:
         return {}
 
-    def remember(self, what: Hashable, make: Callable[[], T]) -> T:
-        """Return what `make` returns, made once and kept as long as the root of K is.
+    def remember(self, what: Hashable, make: Callable[[], Result]) -> Result:
+        """Return the result of `make`, computed once and kept as long as the root of K.
 
-        For matrices that belong to theta and the data alone, such as a mass matrix: they serve all
-        states that share this prior. `what` names them and the model that they belong to.
+        The result must depend on theta and the data alone, as a mass matrix does, so that it is
+        valid for all states that share this prior. `what` identifies it and its model.
         """
         if what not in self._remembered:
             self._remembered[what] = make()
-        found: T = self._remembered[what]
+        found: Result = self._remembered[what]
         return found
 
     def split(self, f: FloatArray) -> FloatArray:
@@ -332,7 +334,7 @@ class GaussianPrior:
         return f[None]
 
     def forget(self) -> None:
-        """Drop what was remembered, which may refer to this prior and so keep it in memory."""
+        """Drop remembered results, which may refer to this prior and so keep it in memory."""
         self._remembered.clear()
 
     @cached_property
@@ -341,7 +343,7 @@ class GaussianPrior:
         variance = self.K.diagonal()
         return np.maximum(variance, _EPS / len(variance) * variance.sum())
 
-    # K as it is
+    # --- functions of K ---------------------------------------------------------------------------
 
     def derivatives(self) -> Iterator[FloatArray]:
         """Give ``dK / dtheta_r`` for the kernel's hyper-parameters, one after the other."""
@@ -357,7 +359,7 @@ class GaussianPrior:
             return self.unwhiten(self.apply_transpose(g))
         return linalg.product(self.K, g)
 
-    def solve_added(self, precision: FloatArray, g: FloatArray) -> FloatArray:
+    def solve_with_precision(self, precision: FloatArray, g: FloatArray) -> FloatArray:
         """``(I + W K)^-1 g`` for a diagonal W of any sign and g of shape (n,)."""
         inner = linalg.add_to_diagonal(self.gram(precision), 1.0)
         solved = np.asarray(np.linalg.solve(inner, self.apply_transpose(g)), dtype=float)
@@ -369,22 +371,22 @@ class GaussianPrior:
 
     def smoothed_factor(self, root_precision: FloatArray) -> FloatArray:
         """Lower Cholesky factor of B = I + s s' o K for s = W^1/2 of shape (n,)."""
-        if (root_precision == root_precision[0]).all():  # the noise of all rows is the same
+        if (root_precision == root_precision[0]).all():  # the usual case of one noise variance
             B = np.multiply(self.K, root_precision[0] ** 2, order="F")
         else:
             B = np.multiply(self.K, root_precision[:, None], order="F")
             B *= root_precision
         return linalg.cholesky(linalg.add_to_diagonal(B, 1.0), overwrite=True)
 
-    def smoothed(self, E: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def smooth(self, E: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``E K`` and the diagonal of K - K E K, for E = (K + W^-1)^-1 of shape (n, n).
 
-        The latter are variances of f given sites W.
+        The diagonal has the variances of f given sites of precision W.
         """
         half = linalg.product(E, self.K)
         return half, self.K.diagonal() - np.einsum("ij,ij->j", self.K, half)
 
-    # coordinates v
+    # --- the coordinates v ------------------------------------------------------------------------
 
     def whiten(self, f: FloatArray) -> FloatArray:
         """Return v with R v = f, (r,) or (r, m), for f of shape (n,) or (n, m)."""
@@ -401,8 +403,8 @@ class GaussianPrior:
     def whiten_by_input(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return v with one entry for each input, (n,), for f of shape (n,).
 
-        Entries of inputs that are no pivots have no influence on f, and are drawn from N(0, 1),
-        their law given f.
+        Entries of inputs that are not pivots have no influence on f; they are drawn from N(0, 1),
+        their distribution given f.
         """
         v = np.empty(self.size)
         v[self.root.pivots] = self.whiten(f)
@@ -421,7 +423,7 @@ class GaussianPrior:
         return linalg.cholesky(linalg.add_to_diagonal(gram, 1.0), overwrite=True)
 
     def half_given(self, factor: FloatArray, rows: IntArray | slice = slice(None)) -> FloatArray:
-        """``T^-1 R'`` of some rows: ``half' half`` is their covariance given sites; (r, n)."""
+        """``H = T^-1 R'`` for some rows, whose covariance given sites is H'H; (r, n)."""
         copied = np.array(self.root.factor[rows].T, order="F")
         return linalg.solve_lower(factor, copied, overwrite=True)
 
@@ -431,7 +433,7 @@ class GaussianPrior:
         squares = np.einsum("ij,ij->j", half, half)
         return np.maximum(squares, _EPS * self.variance)
 
-    def inverse_added(self, noise: FloatArray, factor: FloatArray) -> FloatArray:
+    def inverse_plus_noise(self, noise: FloatArray, factor: FloatArray) -> FloatArray:
         """``(K + S)^-1`` for a diagonal S, from T = `whitened_factor` of S^-1/2; (n, n)."""
         half = self.half_given(factor) / noise
         return linalg.add_to_diagonal(-linalg.product(half.T, half), 1.0 / noise)
@@ -450,7 +452,8 @@ class GaussianPrior:
     def gram_pullback(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``R A`` and the diagonal of ``R A R'``, for a symmetric A of shape (r, r).
 
-        A being derivatives in R'W R, 2 W R A are those in R, and the diagonal is those in W.
+        If A has the derivatives in R'W R, the derivatives in R are 2 W R A, and those in W are the
+        diagonal.
         """
         RA = self.unwhiten(A)
         return RA, np.einsum("ij,ij->i", RA, self.root.factor)
@@ -458,8 +461,7 @@ class GaussianPrior:
     def root_change(self, dK: FloatArray, v: FloatArray | None = None) -> FloatArray:
         """Return the change dR of R that a change dK of K makes, (n, r), or dR v, (n,).
 
-        It is ``(dK_P - R dR_P') R_P'^-1``, dK_P the columns of the pivots, where these stay what
-        they are.
+        For fixed pivots ``dR = (dK_P - R dR_P') R_P'^-1``, with dK_P the columns of the pivots.
         """
         pivots = self.root.pivots
         triangle = self.root.triangle
@@ -473,9 +475,9 @@ class GaussianPrior:
         return dR if v is None else dR @ v
 
     def root_gradient(self, R_bar: FloatArray) -> FloatArray:
-        """Turn derivatives in R, (n, r), into those in the kernel's hyper-parameters, (p,).
+        """Turn derivatives in R, (n, r), into derivatives in the kernel's hyper-parameters, (p,).
 
-        R is ``K_P R_P'^-1``, K_P the columns of the pivots, and R_P the Cholesky factor of K_PP.
+        R = K_P R_P'^-1, with K_P the columns of the pivots and R_P the Cholesky factor of K_PP.
         """
         triangle = self.root.triangle
         if isinstance(self.root, TriangularRoot):
@@ -488,7 +490,7 @@ class GaussianPrior:
     def contract_root(self, A: FloatArray, B: FloatArray, S: FloatArray) -> FloatArray:
         """``sum_ij G_ij dK_ij / dtheta_r`` for a symmetric G with R'G = A B, and S = R'G R.
 
-        With P = R R_P^-1, dK = dK_P P' + P dK_P' - P dK_PP P', dK_P the columns of the pivots.
+        With P = R R_P^-1 and the columns dK_P of the pivots, dK = dK_P P' + P dK_P' - P dK_PP P'.
         """
         triangle = self.root.triangle
         left = linalg.solve_lower(triangle, np.asfortranarray(A), transpose=True)
@@ -497,9 +499,9 @@ class GaussianPrior:
         return self.contract_columns(2.0 * linalg.product(left, B), -square)
 
     def contract_columns(self, A: FloatArray, S: FloatArray) -> FloatArray:
-        """Sum of ``A_ij dK_ij / dtheta_r`` over pivots i and all j, and of S over two pivots.
+        """Sum of ``A_ij dK_ij / dtheta_r`` over pivots i and all j, plus that of S over two pivots.
 
-        A has the shape (r, n), and S, of which only S + S' matters, (r, r).
+        A has the shape (r, n), and S the shape (r, r); only S + S' matters.
         """
         pivots = self.root.pivots
         columns = self.pivot_columns
@@ -516,7 +518,7 @@ class GaussianPrior:
         """Covariances of the pivots with all inputs; (r, n)."""
         return self.K.T[self.root.pivots]
 
-    # K of full rank
+    # --- K of full rank ---------------------------------------------------------------------------
 
     @property
     def chol(self) -> FloatArray:
@@ -549,18 +551,18 @@ class GaussianPrior:
     def log_prob(self, f: FloatArray) -> float:
         """Log density of f of shape (n,)."""
         v = self.whiten(f)
-        return -0.5 * float(v @ v) - self.half_log_det - 0.5 * len(f) * np.log(2 * np.pi)
+        return -0.5 * float(v @ v) - self.half_log_det - 0.5 * len(f) * linalg.LOG_TWO_PI
 
-    # new inputs
+    # --- new inputs -------------------------------------------------------------------------------
 
     def condition_on(self, f: FloatArray) -> Conditional:
         """Return f* at new inputs given f of shape (n, g), one draw per column."""
         root = self.root
-        about = (self.covariance, self.kernel_theta, root.triangle)
-        return GivenLatent(*about, self.whiten(f), root.pivots)
+        common = (self.covariance, self.kernel_theta, root.triangle)
+        return ConditionalGivenLatent(*common, self.whiten(f), root.pivots)
 
     def condition_on_white_sites(self, mean: FloatArray, factor: FloatArray) -> Conditional:
         """Return f* at new inputs given sites, from T = `whitened_factor` and the mean of v."""
         root = self.root
-        about = (self.covariance, self.kernel_theta, root.triangle)
-        return GivenWhiteSites(*about, mean[:, None], root.pivots, factor)
+        common = (self.covariance, self.kernel_theta, root.triangle)
+        return ConditionalGivenWhiteSites(*common, mean[:, None], root.pivots, factor)

@@ -1,4 +1,4 @@
-"""Priors by name, with where each comes from; prints as a table."""
+"""Priors by name, with the source of each; prints as a table."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from .._shown import TableRepr
 
-#: Quantiles that the table shows.
-_SHOWN = (0.05, 0.95)
+#: Probabilities of the quantiles that the table shows.
+_SHOWN_PROBABILITIES = (0.05, 0.95)
 
 
 class PriorTable(TableRepr, Mapping[str, Any]):
@@ -19,14 +19,14 @@ class PriorTable(TableRepr, Mapping[str, Any]):
     Parameters
     ----------
     priors : mapping of str to frozen scipy distribution
-        On the natural scale.
+        Priors on the natural scale.
     origins : mapping of str to str
-        Where each prior comes from.
+        Description of the source of each prior.
 
     Attributes
     ----------
     origins : dict of str to str
-        For every name "given", "paper", or the rule that the default or the sparse prior follows.
+        For every name "given", "paper", or the rule of the default or the sparse prior.
     """
 
     def __init__(self, priors: Mapping[str, Any], origins: Mapping[str, str]) -> None:
@@ -45,22 +45,22 @@ class PriorTable(TableRepr, Mapping[str, Any]):
     def __str__(self) -> str:
         rows = [["hyper-parameter", "prior", "5 %", "95 %", "from"]]
         for name, law in self.items():
-            with np.errstate(all="ignore"):  # of a prior whose tails are beyond numbers
-                ends = [f"{float(end):.3g}" for end in law.ppf(_SHOWN)]
-            rows.append([name, describe(law), *ends, self.origins.get(name, "")])
+            with np.errstate(all="ignore"):  # quantiles of a wide prior may overflow
+                ends = [f"{float(end):.3g}" for end in law.ppf(_SHOWN_PROBABILITIES)]
+            rows.append([name, describe_distribution(law), *ends, self.origins.get(name, "")])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(_line(row, widths) for row in rows)
+        return "\n".join(_format_line(row, widths) for row in rows)
 
 
-def describe(law: Any) -> str:
-    """Return a frozen distribution as one would write it, such as "lognorm(1, scale=2)"."""
+def describe_distribution(law: Any) -> str:
+    """Return a frozen distribution as a call in Python, such as "lognorm(1, scale=2)"."""
     given = [f"{float(value):.4g}" for value in law.args]
     named = [f"{name}={float(value):.4g}" for name, value in law.kwds.items()]
     return f"{law.dist.name}({', '.join([*given, *named])})"
 
 
-def _line(row: list[str], widths: list[int]) -> str:
-    """Words to the left, numbers to the right."""
+def _format_line(row: list[str], widths: list[int]) -> str:
+    """Return a line of the table: words aligned to the left, numbers to the right."""
     numbers = (2, 3)
     cells = []
     for i, (cell, width) in enumerate(zip(row, widths, strict=True)):

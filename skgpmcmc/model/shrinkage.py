@@ -1,8 +1,8 @@
-"""The sparse prior of length-scales: all are long together, and a few may be short.
+"""The sparse prior of length-scales: nearly all are long, and a few may be short.
 
 Eriksson & Jankowiak (2021), *High-dimensional Bayesian optimization with sparse axis-aligned
 subspaces*. With the length-scale l of a feature in units of its width w, 1 / l^2 given tau is
-half-Cauchy(tau), and tau, which all of them share, is half-Cauchy(0.1).
+half-Cauchy(tau), and tau, which all length-scales share, is half-Cauchy(0.1).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from scipy.optimize import elementwise
 
 from .._typing import FloatArray
 
-#: Name of tau among the hyper-parameters.
+#: Name of the hyper-parameter tau.
 SHRINKAGE = "shrinkage"
 #: Scale of the half-Cauchy distribution of tau, as published; in units of 1 / width^2.
-_SCALE = 0.1
-#: The log of a product of two half-Cauchy variables is between minus and plus this, in doubles.
+_TAU_SCALE = 0.1
+#: Largest absolute value of the log of a product of two half-Cauchy variables, in doubles.
 _LARGEST_LOG = 700.0
-#: Below this the series of Legendre's chi function has three terms in double precision.
+#: Argument below which three terms of the series of Legendre's chi function give full precision.
 _SERIES_BELOW = 1e-3
 
 
@@ -52,16 +52,16 @@ class ShrunkLength(stats.rv_continuous):
 
     def _ppf(self, q: Any, *args: Any) -> Any:
         def excess(s: FloatArray, q: FloatArray) -> FloatArray:
-            """How much of the mass above s is more than q."""
+            """Return the mass above s, less q."""
             return _share_above(s) - q
 
         s = elementwise.find_root(excess, (-_LARGEST_LOG, _LARGEST_LOG), args=(q,)).x
-        return np.exp(-0.5 * s) / np.sqrt(_SCALE)
+        return np.exp(-0.5 * s) / np.sqrt(_TAU_SCALE)
 
 
 def _log_product(length: FloatArray) -> FloatArray:
     """Log of the product of half-Cauchy variables that a length-scale stands for."""
-    return np.asarray(-2.0 * np.log(length) - np.log(_SCALE))
+    return np.asarray(-2.0 * np.log(length) - np.log(_TAU_SCALE))
 
 
 def _share_above(s: FloatArray) -> FloatArray:
@@ -75,7 +75,8 @@ def _share_above(s: FloatArray) -> FloatArray:
     return np.asarray(np.where(s < 0.0, 1.0 - above, above))
 
 
-_shrunk_length = ShrunkLength(a=0.0, name="shrunk_length")
+#: The family, which scipy freezes with the width of a feature as scale.
+_SHRUNK_LENGTH = ShrunkLength(a=0.0, name="shrunk_length")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,31 +97,31 @@ class Shrinkage:
     @property
     def laws(self) -> list[Any]:
         """Marginal distributions on the natural scale, tau last."""
-        lengths = [_shrunk_length(scale=float(width)) for width in np.exp(self.log_width)]
-        return [*lengths, stats.halfcauchy(scale=_SCALE)]
+        lengths = [_SHRUNK_LENGTH(scale=float(width)) for width in np.exp(self.log_width)]
+        return [*lengths, stats.halfcauchy(scale=_TAU_SCALE)]
 
     @property
     def start(self) -> float:
-        """Where log tau may begin: its median."""
-        return float(np.log(_SCALE))
+        """Start of chains for log tau: its median."""
+        return float(np.log(_TAU_SCALE))
 
     def log_density(self, u: FloatArray) -> FloatArray:
         """Return terms whose sum is the log density at u; both of shape (..., m + 1)."""
-        z = self._standard(u)
+        z = self._standardize_logs(u)
         log_density = np.log(2.0 / np.pi) - np.logaddexp(z, -z)
-        log_density[..., :-1] += np.log(2.0)  # z moves twice as far as the log of a length-scale
+        log_density[..., :-1] += np.log(2.0)  # |dz / du| = 2
         return np.asarray(log_density)
 
     def slope(self, u: FloatArray) -> FloatArray:
         """Return the gradient of the log density; (..., m + 1)."""
-        slope = np.tanh(self._standard(u))
+        slope = np.tanh(self._standardize_logs(u))
         slope[..., -1] = slope[..., :-1].sum(axis=-1) - slope[..., -1]
         slope[..., :-1] *= 2.0
         return np.asarray(slope)
 
     def curvature(self, u: FloatArray) -> FloatArray:
         """Return minus the second derivatives of the log density; (..., m + 1)."""
-        curvature = 1.0 - np.tanh(self._standard(u)) ** 2
+        curvature = 1.0 - np.tanh(self._standardize_logs(u)) ** 2
         curvature[..., -1] = curvature.sum(axis=-1)
         curvature[..., :-1] *= 4.0
         return np.asarray(curvature)
@@ -128,11 +129,11 @@ class Shrinkage:
     def sample(self, rng: np.random.Generator) -> FloatArray:
         """One draw of u; (m + 1,)."""
         logs = np.log(stats.halfcauchy.rvs(size=len(self.log_width) + 1, random_state=rng))
-        log_tau = np.log(_SCALE) + logs[-1]
+        log_tau = np.log(_TAU_SCALE) + logs[-1]
         return np.append(self.log_width - 0.5 * (logs[:-1] + log_tau), log_tau)
 
-    def _standard(self, u: FloatArray) -> FloatArray:
-        """Z of every length-scale, then of tau."""
+    def _standardize_logs(self, u: FloatArray) -> FloatArray:
+        """Return z of every length-scale, then log tau - log 0.1; (..., m + 1)."""
         log_tau = u[..., -1:]
         of_lengths = -2.0 * (u[..., :-1] - self.log_width) - log_tau
-        return np.concatenate([of_lengths, log_tau - np.log(_SCALE)], axis=-1)
+        return np.concatenate([of_lengths, log_tau - np.log(_TAU_SCALE)], axis=-1)

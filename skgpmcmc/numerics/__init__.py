@@ -1,1 +1,1 @@
-"""Dense linear algebra, roots of covariances, quadrature, and threads."""
+"""Dense linear algebra, roots of covariances, quadrature and Hamiltonian dynamics."""

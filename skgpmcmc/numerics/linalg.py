@@ -1,12 +1,13 @@
 """Dense linear algebra without copies, a counter of the O(n^3) operations, and sums of logs.
 
-All factorizations, triangular solves, inverses and large products are in this file, so that what a
-sampler spends can be counted. A factorization, its derivative or an inverse of an m x m matrix
+All factorizations, triangular solves, inverses and large products are in this file, so that the
+work of a sampler can be counted. A factorization, its derivative or an inverse of an m x m matrix
 counts as m^3, a product of matrices of shapes (k, m) and (m, l), or a triangular solve, as k m l.
-In units of n^3, see `OperationCount.per`, what is done once to an n x n matrix is one operation.
+In units of n^3, see `OperationCount.per`, a factorization of an n x n matrix is one operation.
 
-An interrupt is noticed between two calls of a routine, never within one, not even by a thread, as
-SciPy's hold the interpreter's lock. Calls that would take many seconds are made piece by piece.
+Python notices an interrupt between two calls of a LAPACK routine, never within one: SciPy's
+wrappers hold the interpreter's lock. An operation that would take many seconds is therefore split
+into several calls.
 """
 
 from __future__ import annotations
@@ -23,11 +24,18 @@ from scipy.linalg import blas, eigh, lapack
 
 from .._typing import FloatArray
 
-_BLOCK = 64  # columns at a time, where a routine goes block by block
-_CLOSED_FORM_SIZE = 32  # where going by halves ends in a closed form
-_SIZE_IN_CACHE = 256  # matrices up to this size fit into the cache
-_BRIEF = 2**33  # multiplications of one call: half a second to a second
-_NARROWEST = 96  # columns of a piece; with fewer, products are slow
+#: Logarithm of 2 pi, of the constant of normal densities.
+LOG_TWO_PI = float(np.log(2.0 * np.pi))
+#: Columns that a blocked routine handles at a time.
+_COLUMNS_PER_BLOCK = 64
+#: Rows of a matrix at which a recursion by halves ends in a closed form.
+_CLOSED_FORM_SIZE = 32
+#: Rows of the largest matrix that fits into the processor's cache.
+_SIZE_IN_CACHE = 256
+#: Most multiplications of one call, which take half a second to a second.
+_MULTIPLICATIONS_PER_CALL = 2**33
+#: Fewest columns of a piece: products of fewer are slow.
+_LEAST_COLUMNS = 96
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
@@ -36,7 +44,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 @dataclass
 class OperationCount:
-    """Operations in O(n^3), by kind."""
+    """Number of multiplications in O(n^3) operations, by kind."""
 
     cholesky: float = 0.0
     inverse: float = 0.0
@@ -50,7 +58,7 @@ class OperationCount:
         return float(sum(getattr(self, field.name) for field in fields(self)))
 
     def per(self, n: int) -> OperationCount:
-        """Return the same in units of n^3, such as factorizations of an n x n matrix."""
+        """Return the counts in units of n^3, the cost of a factorization of an n x n matrix."""
         parts = (getattr(self, field.name) / float(n) ** 3 for field in fields(self))
         return OperationCount(*parts)
 
@@ -61,7 +69,8 @@ class OperationCount:
 
 
 _active_count: ContextVar[OperationCount] = ContextVar("active_count")
-_UNREAD = OperationCount()  # of what is done outside of any count
+#: Receives the operations outside of any `count_operations`; nobody reads it.
+_UNCOUNTED = OperationCount()
 
 
 @contextmanager
@@ -71,7 +80,7 @@ def count_operations() -> Iterator[OperationCount]:
     Yields
     ------
     OperationCount
-        Which grows meanwhile.
+        The count, which grows while the block runs.
     """
     count = OperationCount()
     token = _active_count.set(count)
@@ -79,31 +88,36 @@ def count_operations() -> Iterator[OperationCount]:
         yield count
     finally:
         _active_count.reset(token)
-        _active_count.get(_UNREAD).add(count)
+        _active_count.get(_UNCOUNTED).add(count)
 
 
 def count_root(n: int, rank: int) -> None:
-    """Count a root of so many columns of an n x n matrix."""
-    _active_count.get(_UNREAD).cholesky += float(n * rank**2)
+    """Count the computation of a root with `rank` columns of an n x n matrix."""
+    _active_count.get(_UNCOUNTED).cholesky += float(n * rank**2)
 
 
-def _pieces(n_columns: int, work: int) -> list[slice]:
-    """Part columns into pieces that are brief to handle; `work` counts multiplications of one."""
-    width = max(_NARROWEST, _BRIEF // max(work, 1))
+def _split_columns(n_columns: int, work: int) -> list[slice]:
+    """Split columns into pieces, one per call; a column takes `work` multiplications."""
+    width = max(_LEAST_COLUMNS, _MULTIPLICATIONS_PER_CALL // max(work, 1))
     return [slice(i, min(i + width, n_columns)) for i in range(0, n_columns, width)]
 
 
-def _by_columns(
+def _is_long(B: FloatArray, work: int) -> bool:
+    """Whether an operation on B, with `work` multiplications per entry, takes several calls."""
+    return B.size > max(_LEAST_COLUMNS * len(B), _MULTIPLICATIONS_PER_CALL // max(work, 1))
+
+
+def _apply_by_columns(
     function: Callable[[FloatArray, FloatArray], FloatArray],
     A: FloatArray,
     B: FloatArray,
     *,
     overwrite: bool = False,
 ) -> FloatArray:
-    """Apply a product of A and B, or a solution, to pieces of the columns of B."""
+    """Return ``function(A, B)``, a product or a solution, by pieces of the columns of B."""
     in_place = overwrite and B.flags.f_contiguous
     out = B if in_place else np.empty((len(A), B.shape[1]), order="F")
-    for piece in _pieces(B.shape[1], A.size):
+    for piece in _split_columns(B.shape[1], A.size):
         out[:, piece] = function(A, B[:, piece])
     return out
 
@@ -118,16 +132,16 @@ def cholesky(A: FloatArray, *, overwrite: bool = False, least: float = 0.0) -> F
     overwrite : bool
         Let LAPACK work in the memory of `A` (no copy when `A` is in Fortran order).
     least : float, default=0.0
-        Least square that a pivot may have.
+        Every squared pivot must be larger.
 
     Raises
     ------
     NotPositiveDefiniteError
         If the square of a pivot is not above `least`, or not finite.
     """
-    _active_count.get(_UNREAD).cholesky += float(len(A)) ** 3
+    _active_count.get(_UNCOUNTED).cholesky += float(len(A)) ** 3
     small = len(A) <= _SIZE_IN_CACHE
-    blocks = [] if small else _pieces(len(A), len(A) ** 2 // 4)
+    blocks = [] if small else _split_columns(len(A), len(A) ** 2 // 4)
     if len(blocks) <= 1:
         L, info = lapack.dpotrf(A, lower=1, clean=int(small), overwrite_a=int(overwrite))
     else:
@@ -141,7 +155,7 @@ def cholesky(A: FloatArray, *, overwrite: bool = False, least: float = 0.0) -> F
 
 
 def _factor_by_blocks(A: FloatArray, blocks: list[slice], least: float) -> int:
-    """Write the Cholesky factor over the lower triangle; returns the pivot that fails, or 0."""
+    """Write the Cholesky factor over the lower triangle; return the pivot that fails, or 0."""
     for block in blocks:
         before = A[block.start :, : block.start]
         panel = A[block.start :, block]
@@ -160,23 +174,23 @@ def _factor_by_blocks(A: FloatArray, blocks: list[slice], least: float) -> int:
 def _clear_above_diagonal(L: FloatArray) -> FloatArray:
     """Write zeros above the diagonal of a matrix in Fortran order, in place, block by block.
 
-    SciPy's wrapper would do it row by row, against the order of memory: where n is a multiple of
-    256 that takes half as long as the factorization itself.
+    SciPy's wrapper would write the zeros row by row, against the order of memory: if n is a
+    multiple of 256, this takes half as long as the factorization itself.
     """
-    above = np.tri(_BLOCK, k=-1, dtype=bool).T
-    for start in range(0, len(L), _BLOCK):
-        columns = L[:, start : start + _BLOCK]
+    above = np.tri(_COLUMNS_PER_BLOCK, k=-1, dtype=bool).T
+    for start in range(0, len(L), _COLUMNS_PER_BLOCK):
+        columns = L[:, start : start + _COLUMNS_PER_BLOCK]
         columns[:start] = 0.0
-        block = columns[start : start + _BLOCK]
+        block = columns[start : start + _COLUMNS_PER_BLOCK]
         block[above[: len(block), : len(block)]] = 0.0
     return L
 
 
 def cholesky_solve(L: FloatArray, B: FloatArray) -> FloatArray:
     """Solve ``L L' X = B`` for B of shape (n,) or (n, m)."""
-    if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
-        return _by_columns(cholesky_solve, L, B)
-    _active_count.get(_UNREAD).triangular_solve += 2.0 * len(L) * B.size
+    if _is_long(B, len(L)):
+        return _apply_by_columns(cholesky_solve, L, B)
+    _active_count.get(_UNCOUNTED).triangular_solve += 2.0 * len(L) * B.size
     return lapack.dpotrs(L, B, lower=1)[0]
 
 
@@ -184,9 +198,11 @@ def solve_lower(
     L: FloatArray, B: FloatArray, *, transpose: bool = False, overwrite: bool = False
 ) -> FloatArray:
     """Solve ``L X = B`` (or ``L' X = B``) for B of shape (n,) or (n, m)."""
-    if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
-        return _by_columns(partial(solve_lower, transpose=transpose), L, B, overwrite=overwrite)
-    _active_count.get(_UNREAD).triangular_solve += float(len(L) * B.size)
+    if _is_long(B, len(L)):
+        return _apply_by_columns(
+            partial(solve_lower, transpose=transpose), L, B, overwrite=overwrite
+        )
+    _active_count.get(_UNCOUNTED).triangular_solve += float(len(L) * B.size)
     X, info = lapack.dtrtrs(L, B, lower=1, trans=int(transpose), overwrite_b=int(overwrite))
     if info != 0:
         raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {info}")
@@ -196,9 +212,9 @@ def solve_lower(
 def lower_inverse(L: FloatArray, *, overwrite: bool = False) -> FloatArray:
     """Inverse of a lower triangular matrix, in Fortran order, with zeros above the diagonal.
 
-    With `overwrite`, in the memory of L.
+    With `overwrite`, the result is written into the memory of L.
     """
-    _active_count.get(_UNREAD).inverse += float(len(L)) ** 3
+    _active_count.get(_UNCOUNTED).inverse += float(len(L)) ** 3
     if not L.diagonal().all():
         pivot = int(np.argmin(L.diagonal() != 0.0)) + 1
         raise NotPositiveDefiniteError(f"triangular factor is singular at pivot {pivot}")
@@ -208,9 +224,9 @@ def lower_inverse(L: FloatArray, *, overwrite: bool = False) -> FloatArray:
 
 
 def _invert_by_halves(A: FloatArray) -> None:
-    """``[A 0; C D]^-1 = [A^-1 0; -D^-1 C A^-1 D^-1]`` in place, mostly by products."""
+    """Invert in place, mostly by products: ``[A 0; C D]^-1 = [A^-1 0; -D^-1 C A^-1 D^-1]``."""
     n = len(A)
-    if n <= _BLOCK:
+    if n <= _COLUMNS_PER_BLOCK:
         inverse = lapack.dtrtri(A, lower=1, overwrite_c=1)[0]
         if inverse is not A:  # a block of a matrix is copied
             A[:] = inverse
@@ -221,9 +237,9 @@ def _invert_by_halves(A: FloatArray) -> None:
     below = A[half:, half:]
     _invert_by_halves(above)
     _invert_by_halves(below)
-    for piece in _pieces(half, below.size):
+    for piece in _split_columns(half, below.size):
         C[:, piece] = blas.dtrmm(-1.0, below, C[:, piece], lower=1)
-    for piece in _pieces(n - half, above.size):
+    for piece in _split_columns(n - half, above.size):
         C[piece] = blas.dtrmm(1.0, above, C[piece], side=1, lower=1)
 
 
@@ -235,43 +251,44 @@ def cholesky_inverse(L: FloatArray) -> FloatArray:
 
 
 def cholesky_pullback(L: FloatArray, L_bar: FloatArray) -> FloatArray:
-    """Turn derivatives of a scalar in a Cholesky factor L into those in A = L L'.
+    """Turn derivatives of a scalar in a Cholesky factor L into derivatives in A = L L'.
 
     Parameters
     ----------
     L : ndarray of shape (n, n)
         Lower factor of A, in Fortran order.
     L_bar : ndarray of shape (n, n)
-        Derivatives in the entries of L; what stands above the diagonal is ignored.
+        Derivatives in the entries of L; entries above the diagonal are ignored.
 
     Returns
     -------
     ndarray of shape (n, n)
-        Lower triangular, in Fortran order: the derivative along dA, symmetric, is the sum over its
-        entries times those of dA.
+        Lower triangular, in Fortran order. The derivative along a symmetric dA is the sum of the
+        products of its entries with those of dA.
 
     References
     ----------
-    Murray (2016), *Differentiation of the Cholesky decomposition*: reverse mode, block by block
-    from the last to the first, here by halves, so that nearly all of it is products.
+    Murray (2016), *Differentiation of the Cholesky decomposition*, reverse mode. His method goes
+    block by block from the last to the first; here the blocks are halves, so that nearly all of the
+    work consists of products.
     """
-    _active_count.get(_UNREAD).cholesky_derivative += float(len(L)) ** 3
+    _active_count.get(_UNCOUNTED).cholesky_derivative += float(len(L)) ** 3
     bar = np.asfortranarray(np.tril(L_bar))
     _pull_back_by_halves(L, bar)
     return bar
 
 
 def _pull_back_by_halves(L: FloatArray, bar: FloatArray) -> None:
-    """Replace derivatives in L by those in A, in place.
+    """Replace derivatives in L by derivatives in A, in place.
 
-    With L = [L1 0; C L2] and A = [A1 .; B A2], the factorization goes from A1 = L1 L1' over
-    C = B L1'^-1 to A2 - C C' = L2 L2', and this goes back.
+    With L = [L1 0; C L2] and A = [A1 .; B A2], a factorization computes A1 = L1 L1', then
+    C = B L1'^-1, then A2 - C C' = L2 L2'. Reverse mode takes these steps in the opposite order.
     """
     n = len(L)
     if n <= _CLOSED_FORM_SIZE:
-        P = _folded(L.T @ bar)
+        P = _fold_lower(L.T @ bar)
         solved = blas.dtrsm(1.0, L, P + P.T, lower=1, trans_a=1)
-        bar[:] = _folded(blas.dtrsm(1.0, L, solved, side=1, lower=1))
+        bar[:] = _fold_lower(blas.dtrsm(1.0, L, solved, side=1, lower=1))
         return
     half = n // 2
     C = L[half:, :half]
@@ -280,35 +297,35 @@ def _pull_back_by_halves(L: FloatArray, bar: FloatArray) -> None:
     bar_2 = bar[half:, half:]
     _pull_back_by_halves(L[half:, half:], bar_2)
     symmetric = bar_2 + bar_2.T
-    bar_C -= _by_columns(np.matmul, symmetric, C)
-    for rows in _pieces(n - half, half**2):
+    bar_C -= _apply_by_columns(np.matmul, symmetric, C)
+    for rows in _split_columns(n - half, half**2):
         bar_C[rows] = blas.dtrsm(1.0, L[:half, :half], bar_C[rows], side=1, lower=1)
-    bar_1 -= np.tril(_by_columns(np.matmul, bar_C.T, C))
+    bar_1 -= np.tril(_apply_by_columns(np.matmul, bar_C.T, C))
     _pull_back_by_halves(L[:half, :half], bar_1)
 
 
-def _folded(A: FloatArray) -> FloatArray:
-    """Lower triangle with half of the diagonal."""
+def _fold_lower(A: FloatArray) -> FloatArray:
+    """Return the lower triangle of A with half of its diagonal."""
     A = np.tril(A)
     A.flat[:: len(A) + 1] *= 0.5
     return A
 
 
 def cholesky_pushforward(L: FloatArray, dA: FloatArray) -> FloatArray:
-    """``L^-1 dL`` for the factor L of A and the change dL that a change dA makes of it.
+    """``L^-1 dL`` for the factor L of A and its change dL under a change dA of A.
 
-    It is the lower triangle, with half of the diagonal, of L^-1 dA L'^-1.
+    The result is the lower triangle, with half of the diagonal, of L^-1 dA L'^-1.
     """
-    return _folded(solve_lower(L, np.asfortranarray(solve_lower(L, dA).T)))
+    return _fold_lower(solve_lower(L, np.asfortranarray(solve_lower(L, dA).T)))
 
 
 def lower_gram(L: FloatArray, *, overwrite: bool = False) -> FloatArray:
-    """Lower triangle of ``L' L`` for a lower triangular L; above it, what L has there.
+    """Lower triangle of ``L' L`` for a lower triangular L; entries above it are those of L.
 
-    With `overwrite`, in the memory of L, in Fortran order.
+    With `overwrite`, the result is written into the memory of L, in Fortran order.
     """
-    _active_count.get(_UNREAD).product += float(len(L)) ** 3
-    if len(L) ** 3 <= 3 * _BRIEF:
+    _active_count.get(_UNCOUNTED).product += float(len(L)) ** 3
+    if len(L) ** 3 <= 3 * _MULTIPLICATIONS_PER_CALL:
         return lapack.dlauum(L, lower=1, overwrite_c=int(overwrite))[0]
     gram = L if overwrite else L.copy(order="F")
     _gram_by_halves(gram)
@@ -316,9 +333,9 @@ def lower_gram(L: FloatArray, *, overwrite: bool = False) -> FloatArray:
 
 
 def _gram_by_halves(A: FloatArray) -> None:
-    """``[A 0; C D]' [A 0; C D] = [A'A + C'C .; D'C D'D]`` in place, at once if brief."""
+    """Write L'L over L: ``[A 0; C D]' [A 0; C D] = [A'A + C'C .; D'C D'D]``."""
     n = len(A)
-    if n**3 <= 3 * _BRIEF:
+    if n**3 <= 3 * _MULTIPLICATIONS_PER_CALL:
         gram = lapack.dlauum(A, lower=1, overwrite_c=1)[0]
         if gram is not A:  # a block of a matrix is copied
             A[:] = gram
@@ -327,7 +344,7 @@ def _gram_by_halves(A: FloatArray) -> None:
     C = A[half:, :half]
     D = A[half:, half:]
     _gram_by_halves(A[:half, :half])
-    for piece in _pieces(half, C.size):
+    for piece in _split_columns(half, C.size):
         A[piece.start : half, piece] += np.tril(C[:, piece.start :].T @ C[:, piece])
         C[:, piece] = blas.dtrmm(1.0, D, C[:, piece], lower=1, trans_a=1)
     _gram_by_halves(D)
@@ -335,9 +352,9 @@ def _gram_by_halves(A: FloatArray) -> None:
 
 def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
     """``L B`` for a lower triangular L and B of shape (n,) or (n, m)."""
-    if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
-        return _by_columns(lower_product, L, B)
-    _active_count.get(_UNREAD).product += float(len(L) * B.size)
+    if _is_long(B, len(L)):
+        return _apply_by_columns(lower_product, L, B)
+    _active_count.get(_UNCOUNTED).product += float(len(L) * B.size)
     if B.ndim == 1:
         return blas.dtrmv(L, B, lower=1)
     return blas.dtrmm(1.0, L, B, lower=1)
@@ -345,9 +362,9 @@ def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
 
 def transposed_lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
     """``L' B`` for a lower triangular L and B of shape (n,) or (n, m)."""
-    if B.size > max(_NARROWEST * len(L), _BRIEF // len(L)):
-        return _by_columns(transposed_lower_product, L, B)
-    _active_count.get(_UNREAD).product += float(len(L) * B.size)
+    if _is_long(B, len(L)):
+        return _apply_by_columns(transposed_lower_product, L, B)
+    _active_count.get(_UNCOUNTED).product += float(len(L) * B.size)
     if B.ndim == 1:
         return blas.dtrmv(L, B, lower=1, trans=1)
     return blas.dtrmm(1.0, L, B, lower=1, trans_a=1)
@@ -355,18 +372,18 @@ def transposed_lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
 
 def product(A: FloatArray, B: FloatArray) -> FloatArray:
     """``A B`` for A of shape (k, n) and B of shape (n,) or (n, m), in Fortran order."""
-    if B.size > max(_NARROWEST * len(B), _BRIEF // max(len(A), 1)):
-        return _by_columns(product, A, B)
-    _active_count.get(_UNREAD).product += float(len(A) * B.size)
+    if _is_long(B, len(A)):
+        return _apply_by_columns(product, A, B)
+    _active_count.get(_UNCOUNTED).product += float(len(A) * B.size)
     return A @ B if B.ndim == 1 else (B.T @ A.T).T
 
 
 def tall_gram(A: FloatArray) -> FloatArray:
     """Lower triangle of ``A' A`` for a tall A of shape (n, m), in Fortran order."""
     n, m = A.shape
-    _active_count.get(_UNREAD).product += float(m * A.size)
+    _active_count.get(_UNCOUNTED).product += float(m * A.size)
     gram = np.zeros((m, m), order="F")
-    for piece in _pieces(n, m * m // 2):
+    for piece in _split_columns(n, m * m // 2):
         gram = blas.dsyrk(1.0, A[piece], beta=1.0, c=gram, lower=1, trans=1, overwrite_c=1)
     return gram
 
@@ -374,7 +391,7 @@ def tall_gram(A: FloatArray) -> FloatArray:
 def eigenpairs(A: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
     """Largest eigenvalues of a symmetric matrix, ascending, and their eigenvectors as columns.
 
-    Not counted among the operations, and not interrupted either: for references, not for samplers.
+    The operations are not counted and cannot be interrupted, as only reference methods use them.
     """
     values, vectors = eigh(A, subset_by_index=(len(A) - rank, len(A) - 1), check_finite=False)
     return values, vectors
@@ -405,8 +422,8 @@ def add_to_diagonal(A: FloatArray, values: FloatArray | float) -> FloatArray:
 def log_sum(log_values: FloatArray, axis: int = -1, *, overwrite: bool = False) -> FloatArray:
     """Log of the sum of exponentials along an axis; minus infinity where all of them are zero.
 
-    As `scipy.special.logsumexp`, which checks so much that a sampler would spend a tenth of its
-    time there. With `overwrite` the array is used as working memory.
+    `scipy.special.logsumexp` computes the same, but checks so much that a sampler would spend a
+    tenth of its time there. With `overwrite` the array is used as working memory.
     """
     largest = log_values.max(axis=axis, keepdims=True)
     largest[~np.isfinite(largest)] = 0.0
@@ -424,53 +441,12 @@ def log_mean(log_values: FloatArray) -> float:
     return largest + math.log(np.exp(log_values - largest).sum() / len(log_values))
 
 
-@dataclass(frozen=True, eq=False)
-class DenseRoot:
-    """B of a few hyper-parameters, with its inverse; its operations are not counted.
-
-    It maps vectors (p,), or each row of a batch of them (m, p).
-
-    Attributes
-    ----------
-    matrix : ndarray of shape (p, p)
-    """
-
-    matrix: FloatArray
-
-    @classmethod
-    def of_covariance(cls, covariance: FloatArray) -> DenseRoot:
-        """Return B with ``B B'`` the given matrix, lower triangular."""
-        return cls(np.asarray(np.linalg.cholesky(covariance), dtype=float))
-
-    @classmethod
-    def of_precision(cls, precision: FloatArray) -> DenseRoot:
-        """Return B with ``(B B')^-1`` the given matrix."""
-        return cls(np.linalg.inv(np.linalg.cholesky(precision)).T)
-
-    def apply(self, z: FloatArray) -> FloatArray:
-        """``B z``."""
-        return z @ self.matrix.T
-
-    def apply_transpose(self, gradient: FloatArray) -> FloatArray:
-        """``B' gradient``."""
-        return gradient @ self.matrix
-
-    def solve(self, step: FloatArray) -> FloatArray:
-        """``B^-1 step``, for one vector."""
-        return np.asarray(np.linalg.solve(self.matrix, step))
-
-    @property
-    def log_det(self) -> float:
-        """``log |det B|``."""
-        return float(np.linalg.slogdet(self.matrix).logabsdet)
-
-
 def ridge_regression(
     features: FloatArray, targets: FloatArray, precision: FloatArray
 ) -> FloatArray:
     """Return the b that minimizes ``|targets - features b|^2 + sum_r precision_r b_r^2``.
 
-    By orthogonal transformations, so that features of very different size do no harm.
+    Orthogonal transformations keep the result accurate for features of very different column_norm.
 
     Parameters
     ----------
@@ -484,11 +460,11 @@ def ridge_regression(
     Returns
     -------
     ndarray of shape (p,) or (p, m)
-        The terms b, one column per column of targets.
+        The coefficients b, one column per column of targets.
     """
     p = len(precision)
     rows = np.concatenate([features, np.diag(np.sqrt(precision))])
-    size = np.linalg.norm(rows, axis=0)
-    wanted = np.concatenate([targets, np.zeros((p, *targets.shape[1:]))])
-    found = np.linalg.lstsq(rows / size, wanted, rcond=None)[0]
-    return np.asarray((found.T / size).T)
+    column_norm = np.linalg.norm(rows, axis=0)
+    padded_targets = np.concatenate([targets, np.zeros((p, *targets.shape[1:]))])
+    coefficients = np.linalg.lstsq(rows / column_norm, padded_targets, rcond=None)[0]
+    return np.asarray((coefficients.T / column_norm).T)

@@ -10,10 +10,15 @@ import numpy as np
 from .._typing import FloatArray
 from .linalg import ridge_regression
 
+#: Coordinates z are clipped to this size.
+_RANGE = 3.0
+#: Prior precision of the constant: nearly none, so that the constant is free.
+_CONSTANT_PRECISION = 1e-8
+
 
 @dataclass(frozen=True, eq=False)
 class Quadratic:
-    """A polynomial of degree two that stays tame.
+    """A polynomial of degree two, constant along each coordinate beyond the range of the data.
 
     Attributes
     ----------
@@ -21,10 +26,11 @@ class Quadratic:
         Coordinates are ``z = (theta - center) / scale``, clipped to [-3, 3], so that nothing is
         extrapolated.
     constant : float
+        Value at the center.
     linear : ndarray of shape (p,)
-        Of z.
+        Coefficients of z.
     curvature : ndarray of shape (p, p)
-        Symmetric; its term is z' curvature z.
+        Symmetric; the quadratic term is z' curvature z.
     """
 
     center: FloatArray
@@ -46,16 +52,16 @@ class Quadratic:
     ) -> Self:
         """Regress values (D,) at theta (D, p), whose noise has standard deviations `noise`.
 
-        `term_sd` is that of the linear terms before seeing data, half of it that of the others;
-        the constant is free.
+        The coefficients have independent normal priors with mean zero: the standard deviation is
+        `term_sd` for linear terms and half of it for quadratic terms. The constant is free.
         """
         p = theta.shape[1]
-        z = np.clip((theta - center) / scale, -3.0, 3.0)
+        z = np.clip((theta - center) / scale, -_RANGE, _RANGE)
         rows, columns = np.triu_indices(p)
         features = np.concatenate([np.ones((len(z), 1)), z, z[:, rows] * z[:, columns]], axis=1)
         sd = np.concatenate([np.full(p, term_sd), np.full(len(rows), 0.5 * term_sd)])
         weights = 1.0 / np.broadcast_to(np.asarray(noise, dtype=float), values.shape)
-        precision = np.concatenate([[1e-8], sd**-2])
+        precision = np.concatenate([[_CONSTANT_PRECISION], sd**-2])
         coefficients = ridge_regression(features * weights[:, None], weights * values, precision)
         upper = np.zeros((p, p))
         upper[rows, columns] = coefficients[p + 1 :]
@@ -65,19 +71,19 @@ class Quadratic:
 
     @classmethod
     def flat(cls, center: FloatArray, scale: FloatArray, constant: float = 0.0) -> Self:
-        """Return the same value everywhere."""
+        """Return a polynomial that has the same value everywhere."""
         p = len(center)
         return cls(center, scale, constant, np.zeros(p), np.zeros((p, p)))
 
     def value(self, theta: FloatArray) -> FloatArray:
         """Return values (...) at theta (..., p)."""
-        z = np.minimum(np.maximum((theta - self.center) / self.scale, -3.0), 3.0)
+        z = np.minimum(np.maximum((theta - self.center) / self.scale, -_RANGE), _RANGE)
         return np.asarray(self.constant + z @ self.linear + ((z @ self.curvature) * z).sum(axis=-1))
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return values (...) and gradients (..., p) at theta (..., p)."""
         raw = (theta - self.center) / self.scale
-        z = np.clip(raw, -3.0, 3.0)
+        z = np.clip(raw, -_RANGE, _RANGE)
         slope = z @ self.curvature
         value = self.constant + z @ self.linear + (z * slope).sum(axis=-1)
         return value, (self.linear + 2.0 * slope) / self.scale * (z == raw)

@@ -1,22 +1,23 @@
 r"""Moments of exp(log_prob(f)) N(f; mean, var) for many points at once.
 
-The term is known here only through its logarithm and the first two derivatives. Most terms are
+The term exp(log_prob(f)) is given by its logarithm and the first two derivatives. Most terms are
 log-concave and bend at one place (`Bend`). With x = (f - mean) / sd the integrand is exp(g(x)),
 g(x) = log_prob(mean + sd x) - x^2 / 2, so that g'' <= -1 everywhere. Hence
 
 * the mode lies between 0 and sd d1(mean), where d1 is the first derivative of `log_prob`;
-* a point with abs(g') <= 1 is within exp(1/2) of the greatest height: a rough mode will do;
+* at a point with abs(g') <= 1 the integrand is at least exp(-1/2) times its maximum, so that a
+  rough mode is enough;
 * g has dropped by 40 at a distance of 10 from such a point, or closer.
 
 Between the two places where g has dropped by 40 the trapezoidal rule converges geometrically, as
 it does for any analytic function that vanishes at both ends [1]_. The nodes are
-x = c + a sinh(u), u equally spaced: they crowd where `log_prob` bends, so a bend of width 1 under
-a Gaussian of standard deviation 100 costs about a hundred nodes, and their number grows with the
-logarithm of that ratio only.
+x = c + a sinh(u), u equally spaced. They are dense where `log_prob` bends: a bend of width 1 under
+a Gaussian of standard deviation 100 takes about a hundred nodes, and their number grows only with
+the logarithm of the ratio of the two.
 
-Other terms say where to cut the line into panels (`Cuts`), each of which gets a Gauss-Legendre
-rule. Where such a term is not log-concave, it must not fall faster than a power of f: then nothing
-that matters lies farther than ten standard deviations from `mean`.
+Other terms come with the points at which to cut the line into panels (`Cuts`), each of which gets a
+Gauss-Legendre rule. If such a term is not log-concave, it must not fall faster than a power of f:
+the integrand is then negligible farther than ten standard deviations from `mean`.
 
 References
 ----------
@@ -33,33 +34,45 @@ import numpy as np
 from scipy.special import ndtr
 
 from .._typing import FloatArray, IntArray
+from .linalg import LOG_TWO_PI
 
-_LARGEST_DROP = 40.0  # exp(-40) is 4e-18 of the height
-_FARTHEST_EDGE = 10.0  # x - x^2 / 2 < -40 here
-_FAR_MODE = 30.0  # standard deviations
-_OUT_OF_REACH = 1e8  # standard deviations
-#: Standard deviations are not told from zero below this.
+#: Drop of the log of the integrand beyond which the integrand is negligible: exp(-40) is 4e-18.
+_LARGEST_DROP = 40.0
+#: Distance from the mode where a log-concave integrand has dropped by as much: x - x^2 / 2 < -40.
+_FARTHEST_EDGE = 10.0
+#: Distance of the mode, in standard deviations, from which its bracket is found by doubling steps.
+_FAR_MODE = 30.0
+#: Distance in standard deviations from which the search for the mode ends.
+_FARTHEST_MODE = 1e8
+#: Least standard deviation that is distinguished from zero, latent scale.
 _LEAST_SD = 1e-150
-_SINH_STEP = 0.08  # in u; the singularities of a bend are 0.52 away: error exp(-2 pi 0.52 / 0.08)
-_GAUSSIAN_STEP = 0.5  # standard deviations; a Gaussian is integrated to exp(-2 pi^2 / 0.5^2)
-_STRAIGHT = 20.0  # from this a on, a sinh(u) is as good as a straight line within the edges
+#: Step in u. The singularities of a bend are 0.52 away: the error is exp(-2 pi 0.52 / 0.08).
+_SINH_STEP = 0.08
+#: Step in standard deviations of a Gaussian, which has the error exp(-2 pi^2 / 0.5^2).
+_GAUSSIAN_STEP = 0.5
+#: Largest a, in standard deviations: with it c + a sinh(u) is nearly linear between the edges.
+_MOST_SINH_SCALE = 20.0
 #: Nodes that no term needs within the resolution of double precision; beyond, the result is NaN.
 _MOST_NODES = 10_000.0
+#: Nodes of the Gauss-Legendre rule of a panel.
 _PANEL_NODES = 32
-_GAUSSIAN_CUTS = np.array([-10.0, -6.0, -3.0, 0.0, 3.0, 6.0, 10.0])  # standard deviations
-#: Peaks of an integrand that are looked for.
+#: Cuts that suit the Gaussian factor, in standard deviations from its mean.
+_GAUSSIAN_CUTS = np.array([-10.0, -6.0, -3.0, 0.0, 3.0, 6.0, 10.0])
+#: Largest number of peaks of an integrand around which cuts are added.
 _N_PEAKS = 4
 #: Steps of Newton's method to each peak.
 _PEAK_STEPS = 8
 #: Ends of the panels around a peak, in units of its width.
 _PEAK_CUTS = np.array([-9.0, -4.5, -1.5, 0.0, 1.5, 4.5, 9.0])
-#: How far a falling function may be from one and from zero at its ends.
-FALL_TAIL = 1e-10
-#: Standard deviations that count for a falling function: 4e-11 of a Gaussian lies beyond.
-_FALL_REACH = 6.5
-#: Nodes between the ends of a falling function.
-_FALL_NODES = 40
-_POINTS_PER_BLOCK = 256  # points per block: a block of nodes stays in the processor's cache
+#: Largest distance of a decreasing function from one at its lower end, and from zero at its upper.
+DECREASING_TAIL = 1e-10
+#: Limit of the average of a decreasing function, in standard deviations: 4e-11 of a Gaussian lies
+#: beyond.
+_DECREASING_REACH = 6.5
+#: Nodes between the ends of a decreasing function.
+_DECREASING_NODES = 40
+#: Points per block: their nodes stay in the processor's cache.
+_POINTS_PER_BLOCK = 256
 
 
 class Bend(NamedTuple):
@@ -68,8 +81,8 @@ class Bend(NamedTuple):
     The nodes are spaced in proportion to sqrt(width^2 + (f - center)^2). Away from the center,
     log p(y | f) must be nearly linear or quadratic, or vary on a scale that grows with the
     distance. A good `width` is twice the distance from `center` to the nearest complex singularity.
-    A term with several bends has the smallest of their widths, and is to know how far they are from
-    the center between them: nodes lie closer by so much that they are close enough there.
+    A term with several bends has its center between them, the smallest of their widths, and as
+    `apart` their largest distance from the center; the nodes are then dense enough at every bend.
     """
 
     center: FloatArray  # (n,) or (), latent scale
@@ -80,7 +93,8 @@ class Bend(NamedTuple):
 class Cuts(NamedTuple):
     """Points at which to cut the axis of f so that log p(y | f) is smooth between two cuts.
 
-    The ends, the mean and some points around it (in standard deviations) are added.
+    The quadrature adds the ends, the mean, and some points around the mean at fixed multiples of
+    the standard deviation.
     """
 
     places: FloatArray  # (n, k), latent scale
@@ -89,9 +103,9 @@ class Cuts(NamedTuple):
 class LogDensity(NamedTuple):
     """The logarithm of a term p(y | f) and its first two derivatives in f.
 
-    The term is log-concave, unless it comes with `Cuts` and says that it is not. Both functions
-    are called with `y` of shape (m,) or (m, 1) and `f` of shape (m,), (2, m) or (m, number of
-    nodes); `y` is passed through untouched, except that it is cut into blocks.
+    A term that is not log-concave comes with `Cuts`. Both functions are called with `y` of shape
+    (m,) or (m, 1) and `f` of shape (m,), (2, m) or (m, number of nodes); `y` is only cut into
+    blocks, so that it may hold whatever identifies a point.
     """
 
     log_prob: Callable[[Any, FloatArray], FloatArray]
@@ -100,7 +114,7 @@ class LogDensity(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Some of the points; each (m,), or (m, 1) to go with nodes."""
+    """Some of the points; each field has shape (m,), or (m, 1) to broadcast with nodes."""
 
     density: LogDensity
     y: Any
@@ -110,7 +124,7 @@ class _Block(NamedTuple):
 
     @property
     def column(self) -> _Block:
-        """The same, to go with nodes."""
+        """The block with fields of shape (m, 1), which broadcast with nodes."""
         return _Block(self.density, *(values[:, None] for values in self[1:]))
 
     def height(self, x: FloatArray) -> FloatArray:
@@ -125,7 +139,7 @@ class _Block(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """Nodes and weights of the rule, normalized; the latent scale is mean + sd x."""
+    """Nodes and normalized weights of a quadrature rule; a node is at f = mean + sd x."""
 
     x: FloatArray  # (m, number of nodes)
     weight: FloatArray  # (m, number of nodes); each row sums to one
@@ -135,18 +149,18 @@ class _Nodes(NamedTuple):
     def of(
         cls, block: _Block, x: FloatArray, measure: FloatArray, step: FloatArray | float = 1.0
     ) -> Self:
-        """Weigh nodes that stand for `step` times `measure` of the line each."""
+        """Return nodes whose weights are `step` times `measure` times the integrand, normalized."""
         log_height = block.column.height(x)
         top = log_height.max(axis=1)
         unseen = np.isneginf(top)
-        impossible = unseen & (block.sd == 0.0)  # the term is zero at the only f there is
-        # NaN where doubles see nothing of the integrand, as between cuts that rounding has joined.
+        impossible = unseen & (block.sd == 0.0)  # the term is zero at the only possible f
+        # NaN where the integrand underflows at all nodes, as between cuts that rounding has merged.
         top = np.where(unseen, np.nan, top)
         weight = np.exp(log_height - top[:, None]) * measure
         total = weight.sum(axis=1)
         total = np.where(total > 0.0, total, np.nan)
         weight /= total[:, None]
-        log_z = top + np.log(total * step) - 0.5 * np.log(2.0 * np.pi)
+        log_z = top + np.log(total * step) - 0.5 * LOG_TWO_PI
         return cls(x, weight, np.where(impossible, -np.inf, log_z))
 
     def average(self, values: FloatArray) -> FloatArray:
@@ -154,16 +168,16 @@ class _Nodes(NamedTuple):
         return np.asarray(np.einsum("ij,...ij->...i", self.weight, values))
 
 
-class Tilted(NamedTuple):
+class TiltedDensities(NamedTuple):
     """The densities proportional to p(y | f)^power N(f; mean, var), p being exp(log_prob).
 
-    All integrals are NaN where `mean` or `var` is not finite or `var` is negative, and where these
-    are so far out that double precision does not tell the mode from its surroundings.
+    All integrals are NaN where `mean` or `var` is not finite or `var` is negative, and where the
+    mode is so far out that double precision does not resolve the integrand around it.
     """
 
     density: LogDensity
     shape: Bend | Cuts  # where the term bends, or where to cut
-    y: FloatArray | IntArray  # (n,), what the term wants to know about each point
+    y: FloatArray | IntArray  # (n,), argument of the term that identifies each point
     mean: FloatArray  # (n,), latent scale
     var: FloatArray  # (n,); zero is legal
     power: FloatArray | None = None  # (n,), positive; None is one
@@ -181,7 +195,8 @@ class Tilted(NamedTuple):
         Parameters
         ----------
         function : callable
-            Of y (m, 1) and f (m, number of nodes); returns k functions stacked, (k, m, nodes).
+            Function of y (m, 1) and f (m, number of nodes) that returns the values of k functions,
+            (k, m, number of nodes).
         """
         parts = []
         for rows, block, nodes in self._blocks():
@@ -195,7 +210,8 @@ class Tilted(NamedTuple):
     def powers(self, center: FloatArray, scale: FloatArray, degree: int) -> FloatArray:
         """Return the means of ((f - center) / scale)^k for k = 1 to `degree`; (degree, n).
 
-        Both of shape (n,), latent scale. Points with a mean or variance that is not legal have NaN.
+        `center` and `scale` have shape (n,), latent scale. Points whose mean or variance is not
+        valid have NaN.
         """
         result = np.full((degree, len(self.mean)), np.nan)
         for rows, block, nodes in self._blocks():
@@ -223,28 +239,27 @@ class Tilted(NamedTuple):
 
             alpha = E d1 = (E f - mean) / var,   beta = -E d2 - Var d1 = -Cov(f, d1) / var.
 
-        The first forms do not divide by `var` and serve terms that are weak compared with the
-        Gaussian. Their parts cancel when the term is strong; there the second forms keep their
-        digits.
+        The first forms do not divide by `var`, and are used for terms that are weak compared with
+        the Gaussian. For a strong term their parts cancel, and the second forms are used.
         """
         log_z, alpha, beta = (np.full(self.mean.shape, np.nan) for _ in range(3))
         for rows, block, nodes in self._blocks():
             log_z[rows] = nodes.log_z
             with np.errstate(over="ignore", invalid="ignore"):
-                alpha[rows], beta[rows] = _slopes_of_normalizer(block, nodes)
+                alpha[rows], beta[rows] = _differentiate_normalizer(block, nodes)
         return log_z, alpha, beta
 
     def _blocks(self) -> Iterator[tuple[IntArray, _Block, _Nodes]]:
-        """Cut the legal points into blocks of bounded memory; yields indices, points and nodes.
+        """Cut the valid points into blocks of bounded memory; yields indices, points and nodes.
 
-        Nodes are NaN where they are beyond double precision.
+        Nodes are NaN where double precision cannot resolve the integrand.
         """
         density, shape, y, mean, var, power = self
         legal = np.flatnonzero(np.isfinite(mean) & np.isfinite(var) & (var >= 0.0))
         power = np.ones(len(mean)) if power is None else power
-        rule: Callable[[_Block, Any], _Nodes] = _panel_rule
+        rule: Callable[[_Block, Any], _Nodes] = _apply_panel_rule
         if isinstance(shape, Bend):
-            rule = _sinh_rule
+            rule = _apply_sinh_rule
             shape = Bend(*(np.broadcast_to(part, mean.shape) for part in shape))
         for start in range(0, len(legal), _POINTS_PER_BLOCK):
             rows = legal[start : start + _POINTS_PER_BLOCK]
@@ -254,7 +269,7 @@ class Tilted(NamedTuple):
             yield rows, block, nodes
 
 
-def _slopes_of_normalizer(block: _Block, nodes: _Nodes) -> tuple[FloatArray, FloatArray]:
+def _differentiate_normalizer(block: _Block, nodes: _Nodes) -> tuple[FloatArray, FloatArray]:
     """Return alpha and beta of `Tilted.moments` for a block."""
     d1, d2 = block.column.slopes(nodes.x)
     mean_d1 = nodes.average(d1)
@@ -266,37 +281,37 @@ def _slopes_of_normalizer(block: _Block, nodes: _Nodes) -> tuple[FloatArray, Flo
     weak_beta = curvature - nodes.average(d1 * d1)
     strong_beta = -nodes.average(d1 * nodes.x) / sd  # d1 is centered, so x need not be
     beta = np.where(weak, weak_beta, strong_beta)
-    if block.density.log_concave:  # rounding must not make it wider than the Gaussian
+    if block.density.log_concave:  # by rounding alone beta could be negative
         beta = np.maximum(beta, 0.0)
     return alpha, beta
 
 
-def _panel_rule(block: _Block, cuts: Cuts) -> _Nodes:
-    """Gauss-Legendre between the cuts; empty panels have weight zero."""
-    sd = np.maximum(block.sd, 1e-150)[:, None]
+def _apply_panel_rule(block: _Block, cuts: Cuts) -> _Nodes:
+    """Return Gauss-Legendre nodes between the cuts; empty panels have weight zero."""
+    sd = np.maximum(block.sd, _LEAST_SD)[:, None]
     places = (cuts.places - block.mean[:, None]) / sd
     if block.density.log_concave:
-        middle = _near_mode(block)
-        ends = np.stack(_edges(block, middle), axis=1)
+        middle = _find_near_mode(block)
+        ends = np.stack(_find_edges(block, middle), axis=1)
         inner = 0.5 * (ends + middle[:, None])
         own = np.concatenate([ends, inner, middle[:, None]], axis=1)
         places = np.clip(places, own.min(axis=1, keepdims=True), own.max(axis=1, keepdims=True))
-    else:  # many rows can pull a peak as far as they are
+    else:  # a peak may be as far from the mean as the rows that cause it
         own = np.broadcast_to(_GAUSSIAN_CUTS, (len(sd), len(_GAUSSIAN_CUTS)))
     edges = np.sort(np.concatenate([places, own], axis=1), axis=1)
     if not block.density.log_concave:
-        edges = np.sort(np.concatenate([edges, _around_peaks(block, edges)], axis=1), axis=1)
-    node, share = _legendre(_PANEL_NODES)
+        edges = np.sort(np.concatenate([edges, _cut_around_peaks(block, edges)], axis=1), axis=1)
+    node, share = _legendre_rule(_PANEL_NODES)
     half = 0.5 * np.diff(edges, axis=1)[:, :, None]
     x = (edges[:, :-1, None] + half * (1.0 + node)).reshape(len(sd), -1)
     return _Nodes.of(block, x, (half * share).reshape(len(sd), -1))
 
 
-def _around_peaks(block: _Block, edges: FloatArray) -> FloatArray:
-    """Return more cuts, where a large power makes a peak narrower than all panels; (m, k).
+def _cut_around_peaks(block: _Block, edges: FloatArray) -> FloatArray:
+    """Return cuts around the highest peaks, which a large power makes narrower than panels; (m, k).
 
-    The logarithm of the term is smooth between the edges (m, number of edges), whatever its power:
-    its highest places are seen there.
+    The logarithm of the term is smooth between the edges (m, number of edges), whatever its power,
+    so that a grid of the edges and their midpoints shows where the peaks are.
     """
     column = block.column
     grid = np.sort(np.concatenate([edges, 0.5 * (edges[:, 1:] + edges[:, :-1])], axis=1), axis=1)
@@ -316,20 +331,25 @@ def _around_peaks(block: _Block, edges: FloatArray) -> FloatArray:
 
 
 @cache
-def _legendre(n: int) -> tuple[FloatArray, FloatArray]:
+def _legendre_rule(n: int) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights of the Gauss-Legendre rule on [-1, 1]."""
     return np.polynomial.legendre.leggauss(n)
 
 
-def _sinh_rule(block: _Block, bend: Bend) -> _Nodes:
-    """Trapezoidal rule in u, for a log-concave term."""
-    near_mode = _near_mode(block)
-    low, high = _edges(block, near_mode)
-    # In x. A bend far outside the edges, or much wider than they are, does not matter; the limits
-    # keep c + a sinh(u) free of cancellation and spare us a division by sd = 0.
-    sd = np.maximum(block.sd, 1e-150)
-    c = np.clip((bend.center - block.mean) / sd, near_mode - _STRAIGHT, near_mode + _STRAIGHT)
-    a = np.minimum(bend.width / sd, _STRAIGHT)
+def _apply_sinh_rule(block: _Block, bend: Bend) -> _Nodes:
+    """Return nodes of the trapezoidal rule in u, for a log-concave term."""
+    near_mode = _find_near_mode(block)
+    low, high = _find_edges(block, near_mode)
+    # The center c and the scale a of the bend in units of x. A bend far outside the edges, or much
+    # wider than their distance, does not matter; the limits keep c + a sinh(u) free of cancellation
+    # and avoid a division by sd = 0.
+    sd = np.maximum(block.sd, _LEAST_SD)
+    c = np.clip(
+        (bend.center - block.mean) / sd,
+        near_mode - _MOST_SINH_SCALE,
+        near_mode + _MOST_SINH_SCALE,
+    )
+    a = np.minimum(bend.width / sd, _MOST_SINH_SCALE)
     u_low = np.arcsinh((low - c) / a)
     u_high = np.arcsinh((high - c) / a)
     # A Gaussian has its edges at sqrt(2 * 40) = 8.9 standard deviations.
@@ -337,7 +357,7 @@ def _sinh_rule(block: _Block, bend: Bend) -> _Nodes:
     of_bend = _SINH_STEP * bend.width / np.hypot(bend.width, bend.apart)
     largest_step = np.minimum(of_bend, _GAUSSIAN_STEP * scale / np.hypot(a, near_mode - c))
     wanted = (u_high - u_low) / largest_step
-    lost = ~(wanted <= _MOST_NODES)  # the mode is farther away than numbers can tell
+    lost = ~(wanted <= _MOST_NODES)  # the mode is too far away for double precision
     n_steps = int(np.ceil(max(wanted[~lost].max(initial=0.0), 1.0)))
     step = np.where(lost, 0.0, u_high - u_low) / n_steps
 
@@ -350,46 +370,45 @@ def _sinh_rule(block: _Block, bend: Bend) -> _Nodes:
     return _Nodes.of(block, x, jacobian, step)
 
 
-def _near_mode(block: _Block) -> FloatArray:
+def _find_near_mode(block: _Block) -> FloatArray:
     """Return x with abs(g'(x)) <= 1, by Newton's method kept inside a shrinking bracket."""
 
     def slope_at(x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the first two derivatives of g at x."""
         d1, d2 = block.slopes(x)
-        # Without a spread the term does not matter, even where its slope overflows.
+        # For sd = 0 the term does not matter, even where its slope overflows.
         d1 = np.where(block.sd > 0.0, d1, 0.0)
         d2 = np.where(block.sd > 0.0, d2, 0.0)
         return block.sd * d1 - x, block.sd * block.sd * d2 - 1.0
 
-    low, high, x = _bracket(slope_at, block)
+    low, high, x = _bracket_mode(slope_at, block)
     slope, curvature = slope_at(x)
     halve = np.zeros(x.shape, dtype=bool)
     seen = np.zeros((2, *x.shape), dtype=bool)
     for _ in range(200):
-        # So far out that rounding moves the slope by more, nothing depends on the mode any more.
-        # The same where the spacing of f at the mean does: f at the mode is then a difference.
+        # A slope is near zero if rounding of x, or of f = mean + sd x, changes it by more.
         spacing = np.finfo(float).eps * (
             np.abs(x) + np.abs(block.mean) / np.maximum(block.sd, _LEAST_SD)
         )
         tolerance = np.maximum(np.abs(curvature) * (8.0 * spacing), 1.0)
-        # A slope that overflows says which side the mode is on, and nothing about the distance.
+        # A slope that overflows shows on which side the mode is, but not at what distance.
         near = np.isfinite(tolerance) & (np.abs(slope) <= tolerance)
         # Between two neighboring values of f a slope can go from far above 0 to below, or overflow.
         lost = ~np.isfinite(slope)
         seen |= np.array([(slope > 0.0) | lost, (slope < 0.0) | lost])
         near |= seen.all(axis=0) & (high - low <= 4.0 * spacing)
-        unfinished = ~near & (np.abs(x) < _OUT_OF_REACH)
+        unfinished = ~near & (np.abs(x) < _FARTHEST_MODE)
         if not unfinished.any():
             return x
         low = np.where(slope > 0.0, x, low)
         high = np.where(slope < 0.0, x, high)
         newton = x - slope / curvature
-        # Far out a slope can overflow, and there is no such step.
+        # Where a slope overflows, Newton's step is not a number and fails both comparisons.
         halve |= ~((newton > low) & (newton < high))
         x = np.where(unfinished, np.where(halve, 0.5 * (low + high), newton), x)
         previous = np.abs(slope)
         slope, curvature = slope_at(x)
-        # Newton's steps under an exponential gain a factor of e each: too little. Every other
+        # Under an exponential each of Newton's steps gains only a factor of e, so that every other
         # step may be a bisection.
         halve = ~halve & (np.abs(slope) > 0.2 * previous)
     raise RuntimeError(
@@ -399,13 +418,13 @@ def _near_mode(block: _Block) -> FloatArray:
     )
 
 
-def _bracket(
+def _bracket_mode(
     slope_at: Callable[[FloatArray], tuple[FloatArray, FloatArray]], block: _Block
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return two ends with the mode between them, and where to begin.
+    """Return two ends with the mode between them, and a start for Newton's method.
 
-    d1 decreases, so the mode lies between 0 and sd d1(mean), which is the slope at 0. Where that is
-    far, steps of one in f, two, four and so on lead beyond the mode sooner.
+    d1 decreases, so the mode lies between 0 and sd d1(mean), which is the slope at 0. If this slope
+    is large, steps in f of one, two, four and so on lead beyond the mode sooner.
     """
     slope, _ = slope_at(np.zeros_like(block.mean))
     farthest = np.abs(slope)
@@ -414,7 +433,7 @@ def _bracket(
     reached = np.zeros_like(slope)
     outer = np.where(farthest > _FAR_MODE, np.minimum(step, farthest), farthest)
     while True:
-        # So that a slope that is no number ends the search.
+        # Written so that a slope of NaN ends the search.
         beyond = ~((outer < farthest) & (side * slope_at(side * outer)[0] > 0.0))
         if beyond.all():
             break
@@ -426,8 +445,8 @@ def _bracket(
     return low, high, np.where(reached > 0.0, 0.5 * (low + high), 0.0)
 
 
-def _edges(block: _Block, near_mode: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Two points outside which exp(g) is negligible, and not much farther out than needed."""
+def _find_edges(block: _Block, near_mode: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return two points outside which exp(g) is negligible, not much farther out than needed."""
     sides = np.array([[-1.0], [1.0]])
 
     floor = block.height(near_mode) - _LARGEST_DROP
@@ -447,26 +466,27 @@ def _edges(block: _Block, near_mode: FloatArray) -> tuple[FloatArray, FloatArray
     return low, high
 
 
-def mean_of_falling(
+def average_decreasing(
     function: Callable[[FloatArray], FloatArray],
     low: FloatArray,
     high: FloatArray,
     mean: FloatArray,
     var: FloatArray,
 ) -> FloatArray:
-    """Mean over f ~ N(mean, var) of a function that falls from one to zero.
+    """Mean over f ~ N(mean, var) of a function that decreases from one to zero.
 
-    Between the places where it falls, and within reach of the Gaussian, by a Gauss-Legendre rule:
-    whichever of the two is narrower has the nodes to itself.
+    The Gauss-Legendre nodes lie where the function decreases and the Gaussian is not negligible, so
+    that a narrow function and a narrow Gaussian are both resolved.
 
     Parameters
     ----------
     function : callable
-        Called with f of shape (m, g, number of nodes).
+        Function of f of shape (m, g, number of nodes).
     low, high : ndarray of shape (m, 1)
-        Below `low` it is one, above `high` zero, each to within `FALL_TAIL`; may be infinite.
+        The function is one below `low` and zero above `high`, to within `DECREASING_TAIL`. Both
+        may be infinite.
     mean, var : ndarray of shape (m, g) and (m, 1)
-        A variance of zero is legal.
+        A variance of zero is allowed.
 
     Returns
     -------
@@ -476,8 +496,10 @@ def mean_of_falling(
     """
     sd = np.maximum(np.sqrt(var), _LEAST_SD)
     with np.errstate(over="ignore"):
-        begin, end = (np.clip((x - mean) / sd, -_FALL_REACH, _FALL_REACH) for x in (low, high))
-    node, share = _legendre(_FALL_NODES)
+        begin, end = (
+            np.clip((x - mean) / sd, -_DECREASING_REACH, _DECREASING_REACH) for x in (low, high)
+        )
+    node, share = _legendre_rule(_DECREASING_NODES)
     half = 0.5 * (end - begin)
     x = begin[..., None] + half[..., None] * (1.0 + node)
     values = function(mean[..., None] + sd[..., None] * x) * np.exp(-0.5 * x * x)

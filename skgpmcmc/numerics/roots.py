@@ -1,7 +1,8 @@
 """Roots of covariance matrices that show the rank: K = R R' with as many columns as K has rank.
 
-Smooth covariances are singular in double precision. Of their Cholesky factors rounding leaves only
-the first columns; what is left over is dropped here, as no jitter could be: a chain can buy noise.
+Covariances of smooth functions are singular in double precision. Only the first columns of their
+pivoted Cholesky factor are more than rounding error, and the others are dropped. Jitter would be no
+substitute: it adds noise to the model, whose amount relative to K a chain can change by theta.
 """
 
 from __future__ import annotations
@@ -16,20 +17,21 @@ from .._typing import FloatArray, IntArray
 from . import linalg
 from .linalg import NotPositiveDefiniteError
 
-#: Variance that is left out, in units of the largest, and what it is where a kernel rounds by more.
+#: Residual variance that counts as zero, in units of the largest variance.
 _RANK_TOLERANCE = 1e-12
-_ROUGHER = (1e-9, 1e-6)
-#: How much less the variance of the last input counts than that of the first, as a pivot.
-_LAST = 0.1
-#: With fewer rows a root of low rank does not save time.
+#: Further tolerances in this unit, tried for kernels with larger rounding errors.
+_ROUGHER_TOLERANCES = (1e-9, 1e-6)
+#: Weight of the last input's variance in the choice of pivots, relative to that of the first.
+_LAST_PIVOT_WEIGHT = 0.1
+#: Fewest rows for which a root of low rank saves time.
 _FEWEST_ROWS_OF_LOW_RANK = 400
-#: A negative variance of so many tolerances is no rounding error.
+#: Size of a negative residual variance, in tolerances, that is no rounding error.
 _INDEFINITE_TOLERANCES = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class PivotedRoot:
-    """R with K = R R'. Its pivots are rows of which all others are combinations.
+    """R with K = R R'. All rows of R are linear combinations of some of them, the pivots.
 
     Attributes
     ----------
@@ -61,7 +63,7 @@ class PivotedRoot:
         return linalg.product(self.factor.T, x)
 
     def solve(self, f: FloatArray) -> FloatArray:
-        """``v`` with R v = f, for f of shape (n,) or (n, m) in the range of R."""
+        """Return v with R v = f, for f of shape (n,) or (n, m) in the range of R."""
         return linalg.solve_lower(self.triangle, np.asfortranarray(f[self.pivots]))
 
     def gram(self, scale: FloatArray) -> FloatArray:
@@ -71,7 +73,7 @@ class PivotedRoot:
     def precision_root(self, root_mass: FloatArray) -> FloatArray:
         """Lower factor of ``R' M R`` for M = H H', `root_mass` being H (n, n), or its diagonal.
 
-        By orthogonal transformations of H'R, as the product would square its condition.
+        Orthogonal transformations of H'R avoid the product, whose condition number is a square.
         """
         if root_mass.ndim == 1:
             scaled = self.factor * root_mass[:, None]
@@ -117,23 +119,23 @@ class TriangularRoot(PivotedRoot):
 def low_rank_root(K: FloatArray) -> PivotedRoot | None:
     """Return the root of K if it has at most half as many columns as rows, else None.
 
-    With few rows it does not try; nor where the first half of the inputs, which should be spread
-    over all, have no values that others of them determine.
+    K is not tried if it has few rows, nor if the first half of the inputs, which should be spread
+    over all inputs, has a covariance of full rank.
     """
     n = len(K)
     if n < _FEWEST_ROWS_OF_LOW_RANK:
         return None
     half = slice(n // 2 + 1)
     factor, info = lapack.dpotrf(K[half, half], lower=1)
-    if info == 0 and factor.diagonal().min() ** 2 > _tolerance(K):
+    if info == 0 and factor.diagonal().min() ** 2 > _find_tolerance(K):
         linalg.count_root(len(factor), len(factor))
         return None
-    root = _root(K)
+    root = _find_pivoted_root(K)
     return root if 2 * root.rank <= n else None
 
 
 def full_root(K: FloatArray) -> PivotedRoot:
-    """Return the root of K, its Cholesky factor where that has no pivot below the tolerance.
+    """Return the root of K: its Cholesky factor, unless a pivot is below the tolerance.
 
     Parameters
     ----------
@@ -146,27 +148,31 @@ def full_root(K: FloatArray) -> PivotedRoot:
         If K is not finite, or has clearly negative eigenvalues.
     """
     try:
-        return TriangularRoot.of(linalg.cholesky(K, least=_tolerance(K)))
+        return TriangularRoot.of(linalg.cholesky(K, least=_find_tolerance(K)))
     except NotPositiveDefiniteError:
-        return _root(K)
+        return _find_pivoted_root(K)
 
 
-def _root(K: FloatArray) -> PivotedRoot:
-    """Return the root by the least tolerance at which K is positive semidefinite."""
-    for tolerance in (_tolerance(K), *(share * _largest(K) for share in _ROUGHER)):
+def _find_pivoted_root(K: FloatArray) -> PivotedRoot:
+    """Return the root for the smallest tolerance at which K is positive semidefinite."""
+    for tolerance in (
+        _find_tolerance(K),
+        *(share * _find_largest_variance(K) for share in _ROUGHER_TOLERANCES),
+    ):
         root = _factor_with_pivots(K, tolerance)
-        left = K.diagonal() - np.einsum("ij,ij->i", root.factor, root.factor)
-        if left.min() > -_INDEFINITE_TOLERANCES * tolerance:
+        residual = K.diagonal() - np.einsum("ij,ij->i", root.factor, root.factor)
+        if residual.min() > -_INDEFINITE_TOLERANCES * tolerance:
             return root
     raise NotPositiveDefiniteError("the matrix has a negative eigenvalue")
 
 
-def _tolerance(K: FloatArray) -> float:
-    """Variance below which rounding determines what is left of one."""
-    return max(_RANK_TOLERANCE, len(K) * float(np.finfo(float).eps)) * _largest(K)
+def _find_tolerance(K: FloatArray) -> float:
+    """Return the residual variance that may consist of rounding errors alone."""
+    return max(_RANK_TOLERANCE, len(K) * float(np.finfo(float).eps)) * _find_largest_variance(K)
 
 
-def _largest(K: FloatArray) -> float:
+def _find_largest_variance(K: FloatArray) -> float:
+    """Return the largest variance; raise an error if it is not positive and finite."""
     largest = float(K.diagonal().max())
     if not 0.0 < largest < np.inf:
         raise NotPositiveDefiniteError(f"the largest variance is {largest}")
@@ -174,18 +180,20 @@ def _largest(K: FloatArray) -> float:
 
 
 def _factor_with_pivots(K: FloatArray, tolerance: float) -> PivotedRoot:
-    """Factor K by the input with the most variance left, as long as that is above the tolerance.
+    """Factor K with the input of largest residual variance as pivot, while above the tolerance.
 
-    Full pivoting keeps errors of what is left small (Higham, 2002, section 10.3), but at theta
-    nearby it may choose other inputs of many that are as good. Inputs therefore count less the
-    later they are: where their order is spread, pivots come in nearly the same order at all theta,
-    and R v changes little when theta does.
+    Full pivoting keeps the residual small (Higham, 2002, section 10.3), but at a nearby theta
+    different inputs may be chosen among many that are equally good. Later inputs therefore have
+    smaller weights: if the order of the inputs is spread, the pivots come in nearly the same order
+    at all theta, and R v changes little when theta does.
     """
     n = len(K)
-    share = np.geomspace(1.0, np.sqrt(_LAST), n)
+    share = np.geomspace(1.0, np.sqrt(_LAST_PIVOT_WEIGHT), n)
     scaled = np.multiply(K, share[:, None], order="F")
     scaled *= share
-    factor, order, rank, _ = lapack.dpstrf(scaled, lower=1, tol=_LAST * tolerance, overwrite_a=1)
+    factor, order, rank, _ = lapack.dpstrf(
+        scaled, lower=1, tol=_LAST_PIVOT_WEIGHT * tolerance, overwrite_a=1
+    )
     linalg.count_root(n, rank)
     root = np.empty((n, rank), order="F")
     root[order - 1] = np.tril(factor[:, :rank])

@@ -1,4 +1,4 @@
-"""One BLAS thread per process, whatever contexts overlap."""
+"""A limit of one BLAS thread per process, for contexts that may overlap."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from threadpoolctl import ThreadpoolController
 
 
 @cache
-def _controller() -> ThreadpoolController:
-    # Looking for the libraries of a process takes milliseconds, and all of ours are loaded by now.
+def _find_libraries() -> ThreadpoolController:
+    # The search takes milliseconds; once is enough, as NumPy and SciPy have loaded their libraries.
     return ThreadpoolController()
 
 
-def _free_control() -> None:
+def _release_control() -> None:
     """Let any thread change limits.
 
-    From threadpoolctl 3.8 on that is up to the first thread that does, and what others ask for is
-    silently ignored as long as that one lives.
+    From threadpoolctl 3.8 on, only the first thread that sets a limit controls it: requests of
+    others are silently ignored while that thread lives.
     """
-    for library in _controller().lib_controllers:
+    for library in _find_libraries().lib_controllers:
         clear = getattr(library, "clear_controlling_thread", None)
         if clear is not None:
             clear(force=True)
 
 
-class _OneThread:
-    """The limit of a process, which all who want it share.
+class _ThreadLimit:
+    """The limit of a process, shared by all contexts.
 
-    The number of BLAS threads belongs to the process: were every context to restore what it found,
-    those that overlap would restore one another's limits. So the first to come sets the limit and
-    the last to leave lifts it, in whatever order they come and leave.
+    The number of BLAS threads belongs to the process: if every context restored the number that it
+    found, overlapping contexts would restore one another's limits. Therefore the first context
+    sets the limit and the last one lifts it, in whatever order they are entered and left.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._limiter: Any = None
         self._n_open = 0
-        self._own = threading.local()  # its `n`: how many of them this thread has open
+        self._own = threading.local()  # `n` is the number of contexts that this thread has open
 
     def forget_other_threads(self) -> None:
-        """Drop what a forked process does not have: other threads, and a lock that they hold.
+        """Drop the contexts of other threads, and their lock, which a forked process lacks.
 
-        The limit stays as it is: the next context to leave lifts it.
+        The limit stays set, and the last context of this thread lifts it.
         """
         self._lock = threading.Lock()
         self._n_open = getattr(self._own, "n", 0)
@@ -57,43 +57,44 @@ class _OneThread:
         """Set the limit, unless it is set."""
         with self._lock:
             if self._limiter is None:
-                _free_control()
-                self._limiter = _controller().limit(limits=1, user_api="blas")
+                _release_control()
+                self._limiter = _find_libraries().limit(limits=1, user_api="blas")
             self._n_open += 1
         self._own.n = getattr(self._own, "n", 0) + 1
 
     def leave(self) -> None:
-        """Lift the limit, if nobody wants it any more."""
+        """Lift the limit, if no other context is open."""
         self._own.n -= 1
         with self._lock:
             self._n_open -= 1
             if self._n_open == 0 and self._limiter is not None:
-                _free_control()
+                _release_control()
                 self._limiter.restore_original_limits()
-                _free_control()
+                _release_control()
                 self._limiter = None
 
 
-_SHARED = _OneThread()
+#: The limit of this process.
+_SHARED_LIMIT = _ThreadLimit()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_SHARED.forget_other_threads)
+    os.register_at_fork(after_in_child=_SHARED_LIMIT.forget_other_threads)
 
 
-#: Bytes of an array after whose release the C library of Linux keeps as much memory for the
-#: process: just below the largest for which that works.
-_KEPT_MEMORY = 31 * 2**20
+#: Bytes of an array after whose release the C library of Linux retains as much free memory: just
+#: below the largest size for which it does.
+_RETAINED_BYTES = 31 * 2**20
 
 
 @cache
-def _keep_memory() -> None:
-    """Let memory that is free be used again, and not be given back and asked for anew.
+def _retain_memory() -> None:
+    """Make the C library keep freed memory for reuse, instead of returning it to the system.
 
-    Matrices of a few hundred rows come and go at every evaluation. Without this page faults take a
-    fifth of the time. The array is never written to, and thus takes no memory.
+    Every evaluation allocates and frees matrices of a few hundred rows, and page faults would take
+    a fifth of the time. The array here is never written to, and thus takes no memory.
     """
-    np.empty(_KEPT_MEMORY, dtype=np.uint8)
+    np.empty(_RETAINED_BYTES, dtype=np.uint8)
 
 
 @contextmanager
@@ -105,9 +106,9 @@ def one_thread() -> Iterator[None]:
     None
         Nothing.
     """
-    _keep_memory()
-    _SHARED.enter()
+    _retain_memory()
+    _SHARED_LIMIT.enter()
     try:
         yield
     finally:
-        _SHARED.leave()
+        _SHARED_LIMIT.leave()

@@ -1,4 +1,4 @@
-"""Pools of workers, which may be lost."""
+"""Pools of workers that are replaced when a worker is lost."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ import joblib
 
 from .._warnings import warn
 
-#: Most chains that move together: with more, nothing more is gained, and their matrices take
-#: memory.
-_MOST_TOGETHER = 16
+#: Most chains that move together in one call: more chains take memory and save no more time.
+_MOST_CHAINS_PER_CALL = 16
 #: A call that a worker makes, as `joblib.delayed` writes it.
 Call = tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
-#: Losses of a worker in a row, with the same calls, after which there is no other attempt.
+#: Losses in a row, with the same calls, after which these are not attempted again.
 MAX_LOSSES = 3
-#: What the backends of joblib raise when a worker is gone: loky, dask and ray.
-_LOSSES = {
+#: Names of the errors with which joblib's backends (loky, dask and ray) report a lost worker.
+_LOSS_ERRORS = {
     "BrokenProcessPool",
     "KilledWorker",
     "CancelledError",
@@ -39,19 +38,19 @@ class LostWorkersError(RuntimeError):
 class Journal(Protocol):
     """Stores the results of a run, and returns them when the run is repeated."""
 
-    def missing(self, calls: list[Call], name: str) -> list[Call]:
-        """Return those of a named batch of calls whose results are not stored."""
+    def find_missing(self, calls: list[Call], name: str) -> list[Call]:
+        """Return the calls of a named batch whose results are not stored."""
 
     def fill_in(self, done: list[Any]) -> list[Any]:
-        """Store the results that were computed, and return those of all calls."""
+        """Store the results that were computed, and return the results of all calls."""
 
     @property
     def replays(self) -> bool:
-        """Whether there are stored results that nobody has asked for yet."""
+        """Whether some stored results have not been returned yet."""
 
     @property
     def n_replayed(self) -> int:
-        """Draws of a chain that were stored before, and have been returned."""
+        """Number of stored draws of a chain that have been returned."""
 
 
 class Workers:
@@ -97,7 +96,7 @@ class Workers:
             If a worker is lost.
         """
         if self._journal is not None:
-            missing = self._journal.missing(calls, name)
+            missing = self._journal.find_missing(calls, name)
             return self._journal.fill_in(self._compute(missing) if missing else [])
         return self._compute(calls)
 
@@ -108,34 +107,35 @@ class Workers:
 
     @property
     def n_replayed(self) -> int:
-        """Draws of a chain that have come from the journal."""
+        """Number of draws of a chain that have come from the journal."""
         return 0 if self._journal is None else self._journal.n_replayed
 
     def leave_journal(self) -> None:
-        """Go on without the journal: what follows is not what another run would do."""
+        """Go on without the journal: a repeated run would not make the same calls from here on."""
         self._journal = None
 
-    def in_parts(
+    def group_calls(
         self,
         calls: list[Call],
-        together: Callable[[list[tuple[Any, ...]]], list[Any]],
+        run_together: Callable[[list[tuple[Any, ...]]], list[Any]],
         small: bool = True,
     ) -> list[Call]:
-        """Return calls, equally many for each worker, of `together` with a list of arguments.
+        """Return calls of `run_together`, each with the arguments of several calls.
 
-        `join_results` makes the results of all calls from what they return. With a journal, which
-        knows calls one by one, and unless they are small, the calls stay as they are.
+        Every worker gets equally many. `join_results` returns the results in the order of `calls`.
+        With a journal, which stores the result of each call, and if the calls are not small, they
+        are returned unchanged.
         """
         if not calls or not small or self._journal is not None:
             return calls
         n_workers = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
-        n = n_workers * -(-len(calls) // (n_workers * _MOST_TOGETHER))
+        n = n_workers * -(-len(calls) // (n_workers * _MOST_CHAINS_PER_CALL))
         ends = [len(calls) * i // n for i in range(n + 1)]
         jobs = [arguments for _, arguments, _ in calls]
-        return [joblib.delayed(together)(jobs[a:b]) for a, b in pairwise(ends)]
+        return [joblib.delayed(run_together)(jobs[a:b]) for a, b in pairwise(ends)]
 
     def _compute(self, calls: list[Call]) -> list[Any]:
-        """Make calls, and once more those of a batch in which a worker was lost."""
+        """Make a batch of calls, and repeat it if a worker is lost."""
         n_lost = 0
         while True:
             try:
@@ -150,10 +150,10 @@ class Workers:
                         f"likely because they ran out of memory ({type(error).__name__}). Use "
                         "fewer workers (n_jobs), fewer rows, or machines with more memory."
                     ) from error
-                self._begin_anew(n_lost)
+                self._replace_pool(n_lost)
 
-    def _begin_anew(self, n_lost: int) -> None:
-        """Make another pool."""
+    def _replace_pool(self, n_lost: int) -> None:
+        """Close the pool and open another."""
         warn(
             f"A worker was lost (attempt {n_lost} of {MAX_LOSSES}): its work is done again, and no "
             "result depends on that. If it happens often, the machine is short of memory: use "
@@ -164,13 +164,13 @@ class Workers:
 
 
 def join_results(results: list[Any]) -> list[Any]:
-    """Return the results of calls, of which some may have been made `in_parts`."""
+    """Return the results of all calls, of which `Workers.group_calls` may have joined some."""
     parts = (result if isinstance(result, list) else [result] for result in results)
     return [result for part in parts for result in part]
 
 
 def _is_loss(error: BaseException) -> bool:
-    """Whether an error says that a worker is gone, and not that a call has failed."""
-    if isinstance(error, TypeError):  # joblib takes that of a dask task for the task's result
+    """Whether an error means that a worker is lost, and not that a call has failed."""
+    if isinstance(error, TypeError):  # joblib mistakes dask's CancelledError for a result
         return "CancelledError' object" in str(error)
-    return not _LOSSES.isdisjoint(kind.__name__ for kind in type(error).__mro__)
+    return not _LOSS_ERRORS.isdisjoint(kind.__name__ for kind in type(error).__mro__)

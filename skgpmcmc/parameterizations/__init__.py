@@ -1,7 +1,6 @@
 """Parameterizations: the coordinates that move, and the variables that are held fixed."""
 
-from ..numerics.dynamics import DensityPoint, FactorRoot, IdentityRoot, Root
-from ..numerics.linalg import DenseRoot
+from ..numerics.dynamics import DenseRoot, DensityPoint, FactorRoot, IdentityRoot, Root
 from .ancillary import Ancillary
 from .base import ConditionalDensity, HyperConditional, HyperPoint, Parameterization, Point
 from .geometry import Geometry

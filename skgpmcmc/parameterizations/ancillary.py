@@ -17,9 +17,9 @@ from .base import HyperPoint, Parameterization
 class Ancillary(Parameterization):
     """v is held fixed, f = R v: theta has the density p(theta) p(y | R(theta) v).
 
-    v has one entry for each input. Where K has less than full rank, R v makes no use of some of
-    them, which are drawn afresh. A priori v is independent of theta. Chains mix well if the data
-    say little about each f_i, and slowly if they say much; for this case see `Sufficient`.
+    v has one entry for each input. If K has less than full rank, R v does not depend on some of the
+    entries, which are drawn afresh. A priori v is independent of theta. Chains mix well if the data
+    have little information about each f_i, and slowly if they have much; then use `Sufficient`.
 
     References
     ----------
@@ -47,12 +47,12 @@ class AncillaryPoint(HyperPoint):
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
         prior = self.state.prior
         slope = self._observed.derivatives(self.state.f).first
-        # d log p(y | R v) = slope' dR v.
+        # d log p(y | R v) = slope' dR v
         of_kernel = prior.root_gradient(np.outer(slope, self.auxiliary[prior.root.pivots]))
         return of_kernel, self._parameter_scores.sum(axis=1)
 
     def _information(self) -> FloatArray:
-        """``J' R J`` with R the information of f and J = df / dtheta."""
+        """Return ``J'F J`` with F the Fisher information of f and J = df / dtheta."""
         prior = self.state.prior
         v = self.auxiliary[prior.root.pivots]
         moves = [prior.root_change(dK, v) for dK in prior.derivatives()]

@@ -1,8 +1,9 @@
 """The base class of parameterizations, and the points and conditional distributions they define.
 
 While theta moves, certain auxiliary variables are held fixed, and f changes with theta. `auxiliary`
-computes these variables from a state; `relocate` returns f at another theta, and the density there.
-Operators only see the conditional distribution of some coordinates, whatever these stand for.
+computes these variables from a state; `relocate` returns f at another theta, with the density of
+theta. Operators only see the conditional distribution of some coordinates: theta, some of its
+components, or v.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from .._typing import FloatArray, IntArray
 from ..model.joint import GPState, LatentGP
 from ..model.observations import Observations
 from ..model.prior import GaussianPrior
-from ..numerics.dynamics import DensityPoint, SquareRoot
-from ..numerics.linalg import DenseRoot, NotPositiveDefiniteError
+from ..numerics.dynamics import DenseRoot, DensityPoint, SquareRoot
+from ..numerics.linalg import NotPositiveDefiniteError
 
-#: Added to a metric of theta, so that it has a factor where neither data nor prior say anything.
+#: Added to the diagonal of a metric of theta, so that it has a factor even without information.
 _RIDGE = 1e-6
 
 
 class Point(DensityPoint, Protocol):
-    """A position with its conditional density given all else; derivatives come on demand."""
+    """A position with its conditional density; derivatives are computed on demand."""
 
     @property
     def log_density(self) -> float:
@@ -35,7 +36,7 @@ class Point(DensityPoint, Protocol):
 
     @property
     def state(self) -> GPState:
-        """The (theta, f) that the coordinates stand for."""
+        """The state (theta, f) at the position."""
 
     @property
     def metric_root(self) -> SquareRoot:
@@ -43,10 +44,10 @@ class Point(DensityPoint, Protocol):
 
 
 class ConditionalDensity(Protocol):
-    """The distribution of some coordinates given all that is held fixed."""
+    """The distribution of some coordinates given the variables that are held fixed."""
 
     def at(self, position: FloatArray) -> Point | None:
-        """Return the point at a position; None without a density, or if K has no factor."""
+        """Return the point at a position; None if the density is zero or K has no factor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +64,7 @@ class HyperPoint(ABC):
     log_density : float
         Log density of theta given y and the auxiliary variables, up to a constant.
     free : ndarray of int of shape (q,) or None
-        Positions of the components that are coordinates; None is all of them.
+        Positions of the components of theta that are coordinates; None means all of them.
     """
 
     model: LatentGP
@@ -87,7 +88,7 @@ class HyperPoint(ABC):
 
     @cached_property
     def metric(self) -> FloatArray:
-        """Fisher information, plus minus the second derivatives of the log prior; (q, q).
+        """Fisher information minus the second derivatives of the log prior; (q, q).
 
         For parameters of the likelihood, whose Fisher information has no closed form, the squared
         scores of the rows take its place.
@@ -95,7 +96,7 @@ class HyperPoint(ABC):
         metric = np.diag(self.model.hyperprior.curvature(self.state.theta) + _RIDGE)
         scores = self._parameter_scores
         information = self._information()
-        begin = self.model.n_of_kernels
+        begin = self.model.n_kernel_hyperparameters
         of_likelihood = slice(begin, begin + len(scores))
         metric[of_likelihood, of_likelihood] += scores @ scores.T
         leading = slice(len(information))
@@ -104,7 +105,7 @@ class HyperPoint(ABC):
 
     @cached_property
     def metric_root(self) -> DenseRoot:
-        """Root of the inverse of `metric`; the identity if that is not finite or has no factor.
+        """Root of the inverse of `metric`; the identity if it is not finite or has no factor.
 
         This is correct because any function of the point is a valid metric.
         """
@@ -133,15 +134,15 @@ class HyperPoint(ABC):
 
     @abstractmethod
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
-        """Gradient in the kernel's hyper-parameters and in the likelihood's, without the prior."""
+        """Return the gradients in the kernel's and the likelihood's parameters, without prior."""
 
     @abstractmethod
     def _information(self) -> FloatArray:
-        """Fisher information of what the kernel's hyper-parameters do, which come first."""
+        """Return the Fisher information of the leading components of theta."""
 
 
 class Parameterization(ABC):
-    """Base class: the variables held fixed while theta moves, f or others that determine f.
+    """Base class: the choice of the variables that are held fixed while theta moves.
 
     Attributes
     ----------
@@ -176,16 +177,16 @@ class HyperConditional:
     parameterization : Parameterization
     auxiliary : object
         The variables that are held fixed.
-    here : GaussianPrior
+    prior : GaussianPrior
         Prior of f at the current theta.
     free : ndarray of int or None
-        Positions of the components that move; None moves all.
+        Positions of the components that move; None means all of them.
     """
 
     model: LatentGP
     parameterization: Parameterization
     auxiliary: Any
-    here: GaussianPrior
+    prior: GaussianPrior
     free: IntArray | None = None
 
     @classmethod
@@ -204,32 +205,32 @@ class HyperConditional:
     @property
     def begin(self) -> Point:
         """The current point."""
-        return self._placed(self.here)
+        return self._relocate(self.prior)
 
     def at(self, position: FloatArray) -> Point | None:
-        """Return the point at a position; None outside the prior's support or without a factor."""
-        theta = self.theta(position)
+        """Return the point at a position; None if the prior is zero or K has no factor."""
+        theta = self.theta_at(position)
         if not np.isfinite(self.model.hyperprior.log_prob(theta)):
             return None
         try:
-            return self._placed(self.model.prior_at(theta))
+            return self._relocate(self.model.prior_at(theta))
         except NotPositiveDefiniteError:
             return None
 
-    def theta(self, position: FloatArray) -> FloatArray:
-        """All of theta, including the components that do not move; (p,)."""
+    def theta_at(self, position: FloatArray) -> FloatArray:
+        """Return all of theta, including the components that do not move; (p,)."""
         if self.free is None:
             return position
-        theta = self.here.theta.copy()
+        theta = self.prior.theta.copy()
         theta[self.free] = position
         return theta
 
-    def _placed(self, prior: GaussianPrior) -> Point:
+    def _relocate(self, prior: GaussianPrior) -> Point:
         point = self.parameterization.relocate(self.model, self.auxiliary, prior)
         return point if self.free is None else replace(point, free=self.free)
 
 
 def half_traces(matrices: Sequence[FloatArray]) -> FloatArray:
-    """``1/2 tr(A B)`` for every pair: the Fisher information of a Gaussian's covariance."""
+    """Return ``1/2 tr(A B)`` for all pairs: the Fisher information of a Gaussian covariance."""
     traces = [[np.einsum("ij,ji->", one, other) for other in matrices] for one in matrices]
     return 0.5 * np.reshape(traces, (len(matrices), len(matrices)))

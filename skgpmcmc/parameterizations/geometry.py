@@ -1,4 +1,4 @@
-"""A metric of f that depends on f, and the terms of Hamilton's equations that use it."""
+"""A metric of v that depends on f, and the terms of Hamilton's equations that depend on it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Geometry:
     Attributes
     ----------
     prior : GaussianPrior
-        Gives R.
+        p(f | theta), with its root R.
     root : FactorRoot
         Root T'^-1 of the inverse of G, where G = T T'.
     slope : ndarray of shape (n,)

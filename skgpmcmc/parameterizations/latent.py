@@ -1,4 +1,4 @@
-"""f at fixed theta, in whitened coordinates."""
+"""Points and conditional distribution of f at fixed theta, in whitened coordinates."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .geometry import Geometry
 
 
 class LatentFactors(Protocol):
-    """A function of f that is a product over rows, such as p(y | f); see `Observations`."""
+    """A positive function of f that is a product over inputs, such as p(y | f): `Observations`."""
 
     def total(self, f: FloatArray) -> float:
-        """Return its log."""
+        """Return the log of the function, for f of shape (n,)."""
 
     def derivatives(self, f: FloatArray) -> Derivatives:
-        """Return derivatives of the log in f; each (n,)."""
+        """Return derivatives of the log of the function in f; each (n,)."""
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return a precision of f, which may depend on f; (n,)."""
@@ -35,9 +35,9 @@ class LatentFactors(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LatentConditional:
-    """v given y and theta, f = R v: the density p(y | R v) N(v; 0, I).
+    """Distribution of v given y and theta, f = R v: the density p(y | R v) N(v; 0, I).
 
-    It is a linear change of variables, in which K^-1 never appears.
+    In these coordinates K^-1 never appears.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class LatentConditional:
         """Return the point at v."""
         f = self.prior.unwhiten(position)
         point = LatentPoint(self.observed, GPState(self.prior, f, self.observed.total(f)))
-        vars(point)["position"] = position  # from which f was made
+        vars(point)["position"] = position  # otherwise computed from f
         return point
 
 
@@ -80,8 +80,8 @@ class LatentPoint:
     state: GPState
 
     def __getstate__(self) -> dict[str, Any]:
-        # Matrices are made anew on demand: states stay O(n) when they travel between processes.
-        # v is made of f then, as a root of K that is made elsewhere may have other pivots.
+        # Matrices are computed again on demand, so that a pickle is O(n). v is then computed from
+        # f, as a root of K that another process computes may have other pivots.
         return {"observed": self.observed, "state": self.state}
 
     @cached_property
@@ -104,7 +104,7 @@ class LatentPoint:
     def metric_root(self) -> FactorRoot:
         """Root of the inverse of the metric I + R'C R, where C is the Fisher information of f.
 
-        The identity if the metric is not finite or has no factor, for instance if the rate of
+        It is the identity if the metric is not finite or has no factor, for instance if the rate of
         counts overflows. This is correct because any function of the point is a valid metric.
         """
         with np.errstate(over="ignore"):

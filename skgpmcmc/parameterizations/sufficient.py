@@ -19,8 +19,9 @@ from .base import HyperPoint, Parameterization, half_traces
 class Sufficient(Parameterization):
     """f is held fixed: theta has the density p(theta) N(f; 0, K) p(y | f, theta).
 
-    Given f, the targets only matter for parameters of the likelihood. If the data say little about
-    each f_i, chains mix slowly, because f largely determines theta; for this case see `Ancillary`.
+    Given f, only the parameters of the likelihood depend on the targets. If the data have little
+    information about each f_i, chains mix slowly, as f largely determines theta; then use
+    `Ancillary`.
 
     References
     ----------
@@ -53,7 +54,7 @@ class SufficientPoint(HyperPoint):
         return self.state.prior.inverse()
 
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
-        # 1/2 a'K_j a - 1/2 tr(K^-1 K_j) with a = K^-1 f, by one contraction.
+        # 1/2 a'K_j a - 1/2 tr(K^-1 K_j) by one contraction; a = K^-1 f and K_j = dK / dtheta_j
         prior = self.state.prior
         a = prior.solve(self.state.f)
         folded = self._precision.copy(order="F")
@@ -62,7 +63,7 @@ class SufficientPoint(HyperPoint):
         return of_kernel, self._parameter_scores.sum(axis=1)
 
     def _information(self) -> FloatArray:
-        """``1/2 tr(K^-1 K_j K^-1 K_k)``."""
+        """Return ``1/2 tr(K^-1 K_j K^-1 K_k)`` with K_j = dK / dtheta_j."""
         prior = self.state.prior
         precision = self._precision + np.tril(self._precision, -1).T
         return half_traces([product(precision, dK) for dK in prior.derivatives()])

@@ -1,4 +1,4 @@
-"""Surrogate data: f plus noise, held fixed together with the standardized f while theta moves."""
+"""Surrogate data: f plus noise is held fixed, with the standardized f, while theta moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .base import HyperPoint, Parameterization, half_traces
 _LEAST_NOISE = 1e-8
 #: Largest noise, in the same unit.
 _MOST_NOISE = 1e8
-#: Step of central differences of the noise, in logs: the error is about 1e-8 of it.
+#: Step of central differences of the noise, in logs; the relative error is about 1e-8.
 _NOISE_STEP = 1e-4
 
 
@@ -28,10 +28,10 @@ _NOISE_STEP = 1e-4
 class SurrogateData(Parameterization):
     """g ~ N(f, S) and eta, f = m + D eta, are held fixed, where p(f | g, theta) = N(m, D D').
 
-    Both have one entry for each input. Where K has less than full rank, D eta makes no use of some
+    Both have one entry for each input. If K has less than full rank, D eta does not depend on some
     entries of eta, which are drawn afresh. theta has the density p(theta) N(g; 0, K + S)
-    p(y | D eta + m). The noise variance S of a row is chosen such that g_i is as informative about
-    f_i as y_i is, by matching the variance of p(y_i | f_i) N(f_i; 0, K_ii). It is a function of
+    p(y | D eta + m). The noise variance S of an input is chosen such that g_i is as informative
+    about f_i as y_i, by matching the variance of p(y_i | f_i) N(f_i; 0, K_ii). S is a function of
     theta. For large S the scheme approaches `Ancillary`, for small S `Sufficient`.
 
     References
@@ -42,76 +42,80 @@ class SurrogateData(Parameterization):
 
     name: ClassVar[str] = "surrogate data"
 
-    def auxiliary(self, model: LatentGP, state: GPState, rng: np.random.Generator) -> _Surrogate:
+    def auxiliary(
+        self, model: LatentGP, state: GPState, rng: np.random.Generator
+    ) -> _SurrogateVariables:
         """Draw g given f, and standardize f given g."""
-        frame = _Frame.of(model, state.prior)
-        g = state.f + np.sqrt(frame.noise) * rng.standard_normal(len(state.f))
+        factors = _SurrogateFactors.of(model, state.prior)
+        g = state.f + np.sqrt(factors.noise) * rng.standard_normal(len(state.f))
         v = state.prior.whiten_by_input(state.f, rng)
         used = state.prior.root.pivots
-        v[used] = linalg.transposed_lower_product(frame.factor, v[used]) - frame.whitened_shift(g)
-        return _Surrogate(g, v)
+        v[used] = linalg.transposed_lower_product(factors.factor, v[used]) - factors.whitened_shift(
+            g
+        )
+        return _SurrogateVariables(g, v)
 
     def relocate(
-        self, model: LatentGP, auxiliary: _Surrogate, prior: GaussianPrior
+        self, model: LatentGP, auxiliary: _SurrogateVariables, prior: GaussianPrior
     ) -> SurrogatePoint:
         """Return f = D eta + m under another prior."""
-        frame = _Frame.of(model, prior)
+        factors = _SurrogateFactors.of(model, prior)
         g = auxiliary.g
-        b = frame.whitened_shift(auxiliary.g)
+        b = factors.whitened_shift(auxiliary.g)
         eta = auxiliary.eta[prior.root.pivots]
-        w = linalg.solve_lower(frame.factor, eta + b, transpose=True)
+        w = linalg.solve_lower(factors.factor, eta + b, transpose=True)
         state = model.state_in(prior, prior.unwhiten(w))
         # log N(g; 0, K + S) by |K + S| = |S| |T T'| and the Woodbury formula.
         log_surrogate = (
-            -0.5 * np.log(frame.noise).sum()
-            - linalg.half_log_det(frame.factor)
-            - 0.5 * (g * g / frame.noise).sum()
+            -0.5 * np.log(factors.noise).sum()
+            - linalg.half_log_det(factors.factor)
+            - 0.5 * (g * g / factors.noise).sum()
             + 0.5 * b @ b
         )
         log_density = state.log_lik + log_surrogate + model.hyperprior.log_prob(prior.theta)
         return SurrogatePoint(model, auxiliary, state, float(log_density), b, w)
 
 
-class _Surrogate(NamedTuple):
-    """What stands still."""
+class _SurrogateVariables(NamedTuple):
+    """The variables that are held fixed."""
 
     g: FloatArray  # (n,), latent scale
     eta: FloatArray  # (n,), standard normal given g
 
 
-class _Frame(NamedTuple):
-    """What belongs to a theta, whatever g: the noise, and the factor T of I + R'S^-1 R."""
+class _SurrogateFactors(NamedTuple):
+    """The noise S and the factor T of I + R'S^-1 R, which depend on theta but not on g."""
 
     prior: GaussianPrior
     noise: FloatArray  # (n,), S
     factor: FloatArray  # (r, r), T; D = R T'^-1
 
     @classmethod
-    def of(cls, model: LatentGP, prior: GaussianPrior) -> _Frame:
+    def of(cls, model: LatentGP, prior: GaussianPrior) -> _SurrogateFactors:
         """Return the noise and the factor at the theta of a prior, computed once."""
 
         def make() -> tuple[FloatArray, FloatArray]:
-            """Compute both."""
+            """Return the noise and the factor."""
             noise = _match_noise(model.observations_at(prior.theta), prior.variance)
             return noise, prior.whitened_factor(np.sqrt(1.0 / noise))
 
         return cls(prior, *prior.remember((cls, model), make))
 
     def whitened_shift(self, g: FloatArray) -> FloatArray:
-        """``b = T^-1 R' S^-1 g``, so that m = R T'^-1 b."""
+        """Return ``b = T^-1 R' S^-1 g``, so that m = R T'^-1 b."""
         return linalg.solve_lower(self.factor, self.prior.apply_transpose(g / self.noise))
 
 
 def _match_noise(observed: Observations, variance: FloatArray) -> FloatArray:
-    """S with 1 / S = 1 / (variance of p(y | f) N(f; 0, variance)) - 1 / variance; (n,)."""
+    """Return S, 1 / S = 1 / (variance of p(y | f) N(f; 0, variance)) - 1 / variance; (n,)."""
     beta = observed.tilted_moments(np.zeros(len(variance)), variance).beta
-    # The tilted variance is v - v^2 beta; where it is not below v, nothing is known of f.
+    # The tilted variance is v - v^2 beta. If it is not below v, y has no information about f.
     noise = 1.0 / np.maximum(beta, 1.0 / ((1.0 + _MOST_NOISE) * variance)) - variance
     return np.asarray(np.maximum(noise, _LEAST_NOISE * variance))
 
 
 class _NoiseSlopes(NamedTuple):
-    """Derivatives of the noise, row by row; they belong to a theta, whatever g."""
+    """Derivatives of the noise of every input, which depend on theta but not on g."""
 
     in_variance: FloatArray  # (n,), with respect to K_ii
     in_parameters: FloatArray  # (k, n), with respect to the likelihood's parameters
@@ -119,10 +123,10 @@ class _NoiseSlopes(NamedTuple):
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
         """Return the derivatives at the theta of a prior, computed once."""
-        return prior.remember((cls, model), lambda: cls._differenced(model, prior))
+        return prior.remember((cls, model), lambda: cls._differentiate(model, prior))
 
     @classmethod
-    def _differenced(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
+    def _differentiate(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
         variance = prior.variance
         observed = model.observations_at(prior.theta)
         up, down = (
@@ -153,16 +157,16 @@ class SurrogatePoint(HyperPoint):
     w: FloatArray
 
     @property
-    def _frame(self) -> _Frame:
-        return _Frame.of(self.model, self.state.prior)
+    def _factors(self) -> _SurrogateFactors:
+        return _SurrogateFactors.of(self.model, self.state.prior)
 
     @cached_property
     def _slopes(self) -> _NoiseSlopes:
         return _NoiseSlopes.of(self.model, self.state.prior)
 
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
-        """Reverse mode through f = R w, w = T'^-1 (eta + b), b = T^-1 R' S^-1 g, and T."""
-        prior, noise, T = self._frame
+        """Return gradients, by reverse mode: f = R w, w = T'^-1 (eta + b), b = T^-1 R' S^-1 g."""
+        prior, noise, T = self._factors
         g = self.auxiliary.g
         b = self.b
         w = self.w
@@ -171,7 +175,7 @@ class SurrogatePoint(HyperPoint):
         c_bar = linalg.solve_lower(T, u_bar + b, transpose=True)
         T_bar = -np.outer(w, u_bar) - np.outer(c_bar, b)
         linalg.add_to_diagonal(T_bar, -1.0 / T.diagonal())
-        # T T' = I + R' S^-1 R.
+        # T T' = I + R' S^-1 R
         A_bar = linalg.cholesky_pullback(T, T_bar)
         RA, of_precision = prior.gram_pullback(0.5 * (A_bar + A_bar.T))
         R_bar = np.outer(f_bar, w) + np.outer(g / noise, c_bar) + 2.0 * RA / noise[:, None]
@@ -182,28 +186,28 @@ class SurrogatePoint(HyperPoint):
         return prior.root_gradient(R_bar) + through_noise, of_likelihood
 
     def _information(self) -> FloatArray:
-        """What y and g say: ``J'R J`` with J = df / dtheta, and that of g ~ N(0, K + S)."""
-        prior, noise, T = self._frame
-        precision = prior.inverse_added(noise, T)
+        """Return the information of y, J'F J with J = df / dtheta, plus that of g ~ N(0, K + S)."""
+        prior, noise, T = self._factors
+        precision = prior.inverse_plus_noise(noise, T)
         moves = []
         parts = []
         for dK, d_noise in self._directions():
-            moves.append(self._move(dK, d_noise))
+            moves.append(self._push_forward(dK, d_noise))
             change = np.diag(d_noise) if dK is None else linalg.add_to_diagonal(dK, d_noise)
             parts.append(linalg.product(precision, change))
         J = np.reshape(moves, (len(moves), len(noise)))
         return (J * self._observed.fisher_information(self.state.f)) @ J.T + half_traces(parts)
 
     def _directions(self) -> Iterator[tuple[FloatArray | None, FloatArray]]:
-        """Changes of K (None for none) and of the noise, for each component of theta."""
+        """Give the derivatives of K (or None) and of the noise in each component of theta."""
         for dK in self.state.prior.derivatives():
             yield dK, self._slopes.in_variance * dK.diagonal()
         for d_noise in self._slopes.in_parameters:
             yield None, d_noise
 
-    def _move(self, dK: FloatArray | None, d_noise: FloatArray) -> FloatArray:
-        """Forward mode: the change of f; (n,)."""
-        prior, noise, T = self._frame
+    def _push_forward(self, dK: FloatArray | None, d_noise: FloatArray) -> FloatArray:
+        """Return the change of f, by forward mode; (n,)."""
+        prior, noise, T = self._factors
         g = self.auxiliary.g
         d_precision = -d_noise / noise**2
         dA = prior.gram(d_precision)

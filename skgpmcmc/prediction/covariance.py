@@ -35,7 +35,7 @@ def latent_covariance(predictor: Predictor, X_new: FloatArray) -> tuple[FloatArr
     covariance : ndarray of shape (m, m)
         Or (C, m, m).
     """
-    shape = predictor.model.shape_at(len(X_new))
+    shape = predictor.model.latent_shape(len(X_new))
     first = np.zeros(shape)
     within = np.zeros((*shape, len(X_new)))
     between = np.zeros_like(within)

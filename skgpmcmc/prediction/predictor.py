@@ -264,7 +264,7 @@ class Predictor:
     def _sample_latent(
         self, X_new: FloatArray, chosen: IntArray, rng: np.random.Generator
     ) -> FloatArray:
-        noise = rng.standard_normal((len(chosen), *self.model.shape_at(len(X_new))))
+        noise = rng.standard_normal((len(chosen), *self.model.latent_shape(len(X_new))))
         out = np.full_like(noise, np.nan)
         with one_thread(), _overflow_is_refused_later():
             for members in equal_rows(self.theta):
@@ -295,7 +295,7 @@ class Predictor:
     ) -> FloatArray:
         """Draws of f* at all rows jointly, given columns of f; of the shape of noise."""
         distinct, which = np.unique(columns, return_inverse=True)
-        means, covariances = conditional.of(distinct).predict_jointly(X_new)
+        means, covariances = conditional.select(distinct).predict_jointly(X_new)
         self._refuse_covariances(covariances, X_new)
         # One draw a row, where there are several functions for each of them.
         steps = np.moveaxis(noise, 0, -2) @ transposed_root(covariances)

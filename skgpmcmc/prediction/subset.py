@@ -138,7 +138,7 @@ def typical_values(
     f = f[some]
     if labels:
         # A weight is the number of copies of a row, and no part of its probability.
-        model = model.observing(weight=None)
+        model = model.with_observations(weight=None)
         values = np.array(
             [model.observations_at(t).log_prob(own) for t, own in zip(theta, f, strict=True)]
         )

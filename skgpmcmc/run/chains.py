@@ -135,7 +135,7 @@ def sample_chains(
             monitor.set_up("burn-in: iterations that are not kept")
         monitor.begin_round()
         calls = [call for one in ready for call in one.calls()]
-        parts = workers.in_parts(calls, switch_all, plan.moves_together)
+        parts = workers.group_calls(calls, switch_all, plan.moves_together)
         settled = iter(join_results(workers.run(parts, "start of the chains")))
         begun = [one.begin_run([next(settled) for _ in one.prepared.rngs]) for one in ready]
         monitor.end_round()  # a stop request waits for the first draws
@@ -242,7 +242,7 @@ def _sample_more(
             end = min(begun + ROUND_LENGTH, n_draws)
             while any(one.goes_on(end) for one in grown):
                 calls = [call for one in grown for call in one.calls(end)]
-                parts = workers.in_parts(calls, sample_all, plan.moves_together)
+                parts = workers.group_calls(calls, sample_all, plan.moves_together)
                 segments = iter(join_results(workers.run(parts, "draws")))
                 grown = [
                     one.with_segments(segments, stop) if one.goes_on(end) else one for one in grown

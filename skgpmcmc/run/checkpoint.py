@@ -26,7 +26,7 @@ from ..chain.counts import sum_counts
 from ..chain.executor import Done, perform
 from ..chain.segment import Segment, join_segments, sample
 from ..parallel.workers import Call
-from ..storage.archive import Written, from_arrays, to_arrays
+from ..storage.archive import StoredRecord, from_arrays, to_arrays
 from ..storage.sealed import UnreadableError, read_sealed, write_sealed
 
 
@@ -110,7 +110,7 @@ class Checkpoint:
         self._about = dict(about)
         self._shown = dict(shown)
         #: Of set-up and burn-in: model and stage, and the results.
-        self._batches: list[tuple[str, list[Written]]] = []
+        self._batches: list[tuple[str, list[StoredRecord]]] = []
         self._tapes: list[_Tape] = []
         self._versions = _versions()
         self._next = 0  # batch to be handed out
@@ -135,7 +135,7 @@ class Checkpoint:
 
     # --- the journal ------------------------------------------------------------------------------
 
-    def missing(self, calls: list[Call], name: str) -> list[Call]:
+    def find_missing(self, calls: list[Call], name: str) -> list[Call]:
         """Return those of a named batch of calls whose results are not in the file."""
         self._calls = calls
         self._name = name
@@ -336,7 +336,7 @@ def _unwritten_part(call: Call) -> Any:
     return arguments[1][0] if function is perform else arguments[0]
 
 
-def _read(written: Written, given: Any) -> Any:
+def _read(written: StoredRecord, given: Any) -> Any:
     """Return what was written, with arrays of its own, which who reads it may change."""
     return from_arrays(copy.deepcopy(written), given)
 

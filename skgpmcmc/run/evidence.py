@@ -194,8 +194,8 @@ def conditional_evidence(
             return CONDITIONAL[settings](model, theta, rng)
     except NotPositiveDefiniteError as error:
         raise ValueError(
-            f"theta={model.hyperprior.natural(theta).tolist()} has no evidence, as the covariance "
-            f"matrix is singular there ({error}): use another theta."
+            f"theta={model.hyperprior.to_natural(theta).tolist()} has no evidence, as the "
+            f"covariance matrix is singular there ({error}): use another theta."
         ) from error
 
 

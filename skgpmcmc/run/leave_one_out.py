@@ -17,7 +17,7 @@ from ..chain.segment import at_work
 from ..importance.density import ReferenceDensity
 from ..importance.left_out import Query, Settled
 from ..model.joint import LatentGP
-from ..model.observations import Further
+from ..model.observations import ExtraTargets
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..parallel.workers import Workers
 from .convergence import min_draws
@@ -135,7 +135,7 @@ def latent_densities(
         return PointwiseDensities(observed, observed, observed)
     labels = np.full(len(model.observations), label)
     whole = GivenRows(given.row_of, np.ones(len(given.row_of)))
-    of_label = pointwise_log_lik(model.observing(y=labels), draws, whole)
+    of_label = pointwise_log_lik(model.with_observations(y=labels), draws, whole)
     return PointwiseDensities(observed, of_label, of_label)
 
 
@@ -202,8 +202,8 @@ def _queries(model: LatentGP, given: GivenRows, label: float | None) -> list[Que
     total = np.ones(len(rows)) if observed.weight is None else observed.weight[rows]
     left = total - weight
     left[left < np.finfo(float).eps * len(rows) * total] = 0.0  # a rounding of nothing
-    own = Further(observed.y[rows], weight)
-    asked = own if label is None else Further(np.full(len(rows), label), np.ones(len(rows)))
+    own = ExtraTargets(observed.y[rows], weight)
+    asked = own if label is None else ExtraTargets(np.full(len(rows), label), np.ones(len(rows)))
     queries = [Query(rows, left, own), Query(rows, total, asked)]
     return queries if label is None else [*queries, Query(rows, left, asked)]
 

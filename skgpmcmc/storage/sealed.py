@@ -1,8 +1,8 @@
-"""A file of trees and arrays that is whole or refused, and replaced at once or not at all.
+"""Files of trees and arrays: a damaged file is refused, and a file is replaced atomically.
 
-Its first line names the format, the second one is the SHA-256 of all that follows: the length of an
-index, the index in JSON, and the bytes of the arrays, to which the index refers. Nothing in such a
-file is code, and nothing is ever unpickled.
+The first line names the format. The second one is the SHA-256 of all that follows: the length of an
+index, the index in JSON, and the bytes of the arrays in the order of the index. Such a file
+contains no code, and nothing in it is ever unpickled.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from typing import Any
 
 import numpy as np
 
-from .archive import Written
+from .archive import StoredRecord
 
 #: First bytes of a file.
 _MAGIC = b"skgpmcmc checkpoint "
 #: Version of the format.
 _VERSION = 1
-#: Characters of the digest.
-_DIGEST = 64
-#: Characters of the length of the index.
-_LENGTH = 16
-#: Kinds of numbers that arrays may have, as NumPy's characters.
+#: Characters of the digest, in hexadecimal.
+_DIGEST_LENGTH = 64
+#: Digits with which the length of the index is written.
+_INDEX_LENGTH_DIGITS = 16
+#: Types of the entries of arrays, as NumPy's characters.
 _ARRAY_TYPES = "?bhilqBHILQfdFD"
 #: Most axes of an array.
 _MOST_AXES = 8
 
 
 class UnreadableError(ValueError):
-    """A file is not what was written."""
+    """A file is damaged, or of another format."""
 
 
 def write_sealed(path: Path, content: dict[str, Any]) -> None:
@@ -44,56 +44,56 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
     Parameters
     ----------
     path : Path
-        Of the file; another one beside it exists for a moment.
+        The file. A temporary file in the same folder takes its place once it is complete.
     content : dict
-        What JSON can hold, with a `Written` anywhere in it.
+        Objects that JSON can hold, and any number of `StoredRecord`.
 
     Raises
     ------
     OSError
-        If the file cannot be written; an earlier one is untouched.
+        If the file cannot be written; an earlier file is untouched.
     """
     arrays: list[np.ndarray] = []
     index = json.dumps(_index_arrays(content, arrays)).encode()
     digest = hashlib.sha256()
-    for part in _parts(index, arrays):
+    for part in _serialize(index, arrays):
         digest.update(part)
-    beside = path.with_name(f".{path.name}.part")
+    temporary = path.with_name(f".{path.name}.part")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(b"%s%d\n%s\n" % (_MAGIC, _VERSION, digest.hexdigest().encode()))
-            file.writelines(_parts(index, arrays))
+            file.writelines(_serialize(index, arrays))
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-    _settle(path.parent)
+    _sync_folder(path.parent)
 
 
-def _settle(folder: Path) -> None:
-    """Let a file's new name outlive a failure of power, where the system can say so."""
+def _sync_folder(folder: Path) -> None:
+    """Write a folder to disk, so that a new name in it outlives a power failure, if possible."""
     try:
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows opens no folders
+    except OSError:  # Windows cannot open folders
         return
-    with suppress(OSError):  # nor do all file systems know of this
+    with suppress(OSError):  # some file systems do not support it
         os.fsync(handle)
     os.close(handle)
 
 
-def _parts(index: bytes, arrays: Sequence[np.ndarray]) -> Iterator[bytes]:
-    """Give what follows the head, an array at a time: there may be little memory left."""
-    yield b"%0*d\n" % (_LENGTH, len(index))
+def _serialize(index: bytes, arrays: Sequence[np.ndarray]) -> Iterator[bytes]:
+    """Give the bytes after the two first lines, one array at a time to save memory."""
+    yield b"%0*d\n" % (_INDEX_LENGTH_DIGITS, len(index))
     yield index
     for array in arrays:
         yield array.tobytes(order="A")
 
 
 def _index_arrays(part: Any, arrays: list[np.ndarray]) -> Any:
-    """Return a part with places in the file instead of arrays."""
-    if isinstance(part, Written):
+    """Return a part with type, shape and order in place of each array, which is appended."""
+    if isinstance(part, StoredRecord):
         places = []
         for array in part.arrays:
             if array.dtype.char not in _ARRAY_TYPES:
@@ -110,12 +110,12 @@ def _index_arrays(part: Any, arrays: list[np.ndarray]) -> Any:
 
 
 def read_sealed(path: Path) -> dict[str, Any]:
-    """Read what `write_sealed` wrote, every `Written` in its place.
+    """Return the content that `write_sealed` wrote.
 
     Raises
     ------
     UnreadableError
-        If the file is none of ours, of another version, cut short or changed.
+        If the file has another format or version, was cut short or changed.
     OSError
         If there is no such file, or it cannot be read.
     """
@@ -128,28 +128,28 @@ def read_sealed(path: Path) -> dict[str, Any]:
             raise UnreadableError(
                 f"it has format {int(version)}, and this version of skgpmcmc reads {_VERSION}"
             )
-        digest = file.read(_DIGEST + 1)
+        digest = file.read(_DIGEST_LENGTH + 1)
         rest = file.read()
     if digest != hashlib.sha256(rest).hexdigest().encode() + b"\n":
         raise UnreadableError("it is damaged or was cut short: its digest does not fit")
     try:
-        length = int(rest[:_LENGTH])
-        begin = _LENGTH + 1 + length
-        index = json.loads(rest[_LENGTH + 1 : begin])
-        content = _fill_in(index, _Bytes(memoryview(rest)[begin:]))
+        length = int(rest[:_INDEX_LENGTH_DIGITS])
+        begin = _INDEX_LENGTH_DIGITS + 1 + length
+        index = json.loads(rest[_INDEX_LENGTH_DIGITS + 1 : begin])
+        content = _restore_arrays(index, _ArrayBytes(memoryview(rest)[begin:]))
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         raise UnreadableError(f"its content is invalid ({error})") from error
     return dict(content)
 
 
-class _Bytes:
-    """The bytes of all arrays, taken one after the other."""
+class _ArrayBytes:
+    """The bytes of all arrays, from which one array after the other is taken."""
 
     def __init__(self, rest: memoryview) -> None:
         self._rest = rest
 
-    def array(self, kind: str, shape: list[int], order: str) -> np.ndarray:
-        """Take the next array, if there are as many bytes as it says."""
+    def take_array(self, kind: str, shape: list[int], order: str) -> np.ndarray:
+        """Return the next array; an error if its type is not legal or too few bytes are left."""
         dtype = np.dtype(str(kind))
         sizes = [int(n) for n in shape]
         if dtype.char not in _ARRAY_TYPES or len(sizes) > _MOST_AXES or min(sizes, default=0) < 0:
@@ -159,15 +159,15 @@ class _Bytes:
             raise ValueError(f"an array of {n_bytes} bytes has {len(self._rest)}")
         own = self._rest[:n_bytes]
         self._rest = self._rest[n_bytes:]
-        # In memory of its own: aligned, and free to be changed.
+        # A copy is aligned and can be changed.
         flat = np.frombuffer(own, dtype).copy()
         return flat.reshape(sizes, order="F" if order == "F" else "C")
 
 
-def _fill_in(part: Any, content: _Bytes) -> Any:
-    """Return an index with arrays in their places."""
+def _restore_arrays(part: Any, content: _ArrayBytes) -> Any:
+    """Return an index with its arrays in place of their descriptions."""
     if isinstance(part, dict) and part.keys() == {"tree", "arrays"}:
-        return Written(part["tree"], [content.array(*place) for place in part["arrays"]])
+        return StoredRecord(part["tree"], [content.take_array(*place) for place in part["arrays"]])
     if isinstance(part, dict):
-        return {name: _fill_in(p, content) for name, p in part.items()}
-    return [_fill_in(p, content) for p in part] if isinstance(part, list) else part
+        return {name: _restore_arrays(p, content) for name, p in part.items()}
+    return [_restore_arrays(p, content) for p in part] if isinstance(part, list) else part

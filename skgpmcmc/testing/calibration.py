@@ -151,7 +151,7 @@ def simulation_based_calibration(
     ess = np.empty((n_replicates, len(statistics)))
     for row, stream in enumerate(rng.spawn(n_replicates)):
         truth = _accepted(model, stream, accept)
-        theta, f = fit(model.observing(y=truth.y[0]), stream)
+        theta, f = fit(model.with_observations(y=truth.y[0]), stream)
         n_chains, n_draws = theta.shape[:2]
         n_all = n_chains * n_draws
         if n_all < n_kept:

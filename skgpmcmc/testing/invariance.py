@@ -237,7 +237,7 @@ def _log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
         """Return log p(y | f, theta) of each draw."""
         rows = zip(*draws, strict=True)
         return np.array(
-            [model.observing(y=y).observations_at(theta).total(f) for theta, f, y in rows]
+            [model.with_observations(y=y).observations_at(theta).total(f) for theta, f, y in rows]
         )
 
     return values
@@ -392,7 +392,7 @@ class _Replicates:
         """Model with these targets, and the transition that is set up for it."""
         key = y.tobytes()
         if key not in self.ready:
-            problem = self.model.observing(y=y)
+            problem = self.model.with_observations(y=y)
             self.ready[key] = problem, self.set_up(problem, self.set_up_rng.spawn(1)[0])
         return self.ready[key]
 

@@ -67,7 +67,8 @@ class HyperUpdate(OperatorUpdate[GPState], FromPrior):
             outcome = self.operator.move(conditional, point, rng)
         lost = outcome.lost
         failed = (
-            lost is not None and rejected_proposal(self.name, model, conditional.theta(lost)).failed
+            lost is not None
+            and rejected_proposal(self.name, model, conditional.theta_at(lost)).failed
         )
         info = self._info(outcome, failed=failed)
         # The very same state where nothing has moved, with all that is known of it.

@@ -13,8 +13,7 @@ from .._typing import FloatArray
 from ..approximations.base import Approximation
 from ..hyperposterior.posterior import HyperPosterior, PosteriorPoint, mean_of
 from ..model.joint import LatentGP
-from ..numerics.dynamics import IDENTITY, DensityPoint, P, Path, Root, leapfrog
-from ..numerics.linalg import DenseRoot
+from ..numerics.dynamics import IDENTITY, DenseRoot, DensityPoint, LeapfrogPath, P, Root, leapfrog
 from .base import StepInfo, Transition
 from .metropolis import metropolis_accepts, rejected_proposal
 from .operator import Operator, Outcome
@@ -104,7 +103,7 @@ class Trajectory(HamiltonianOperator):
 
     def integrate(
         self, at: Callable[[FloatArray], P | None], point: P, rng: np.random.Generator
-    ) -> tuple[Path[P], Any]:
+    ) -> tuple[LeapfrogPath[P], Any]:
         """Follow one trajectory, or one from each point of a batch, all of as many steps.
 
         Also returned is the log ratio of its acceptance probability; (m,) for a batch.

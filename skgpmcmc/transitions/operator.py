@@ -12,8 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from .._typing import FloatArray
-from ..numerics.dynamics import Root
-from ..numerics.linalg import DenseRoot
+from ..numerics.dynamics import DenseRoot, Root
 from ..parameterizations.base import ConditionalDensity, Point
 from .base import S, StepInfo, Tunable
 

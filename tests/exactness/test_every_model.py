@@ -252,7 +252,7 @@ class ForgetsParameters(OneByOne, PseudoMarginalMetropolis):
 
     def evaluate_one(self, model, theta, rng, *retained):
         own = len(model.covariance.start)
-        frozen = model.observing(likelihood=model.likelihood_at(model.start))
+        frozen = model.with_observations(likelihood=model.likelihood_at(model.start))
         at = np.concatenate([theta[:own], model.start[own:]])
         found = super().evaluate_one(frozen, at, rng, *retained)
         log_hyperprior = model.hyperprior.log_prob(theta)
@@ -266,7 +266,7 @@ class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
     """Evaluates the likelihood without the offset."""
 
     def evaluate_one(self, model, theta, rng, *retained):
-        unaware = model.observing(offset=None)
+        unaware = model.with_observations(offset=None)
         return super().evaluate_one(unaware, theta, rng, *retained)
 
 

@@ -234,7 +234,7 @@ def test_probabilities_of_models_are_calibrated():
         first[i] = rng.uniform() < 0.5
         _, _, y = models[0 if first[i] else 1].simulate(rng)
         values = []
-        for model in (m.observing(y=y) for m in models):
+        for model in (m.with_observations(y=y) for m in models):
             draws = reference(lambda t, m=model: Exact().fit(m, t).log_evidence, PRIORS, 17).draws
             seed = int(rng.integers(2**31))
             values.append(integrated_evidence(model, draws, None, seed).value)

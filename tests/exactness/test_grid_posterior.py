@@ -154,7 +154,7 @@ def forty_points():
     X = np.sort(rng.uniform(0.0, 3.0, size=(40, 1)), axis=0)
     blank = make_model(X, np.ones(40))
     f = blank.prior_at(np.log([3.0, 0.5])).sample(rng)
-    return blank.observing(y=blank.likelihood.sample(f, rng))
+    return blank.with_observations(y=blank.likelihood.sample(f, rng))
 
 
 def latent_functions(theta, f):
@@ -362,7 +362,7 @@ def closed_form(model, grid):
 
 def three_point_report(sampler, approximation, *, n_importance=None, n_draws=2500):
     """Chains with estimates of few draws, against a posterior without any error."""
-    model = small_model(3, 4.0).observing(y=np.array([1.0, -1.0, 1.0]))
+    model = small_model(3, 4.0).with_observations(y=np.array([1.0, -1.0, 1.0]))
     reference = SMALL_GRID.reference(closed_form(model, SMALL_GRID))
     n_warmup = 300 if sampler.moves == "random_walk" else 50
     options = {"n_importance": n_importance, "n_warmup": n_warmup}
@@ -423,7 +423,7 @@ def check_closed_form(model, grid, **options):
 
 @pytest.mark.statistical
 def test_two_modes():
-    model = small_model(3, 4.0).observing(y=np.array([1.0, -1.0, 1.0]))
+    model = small_model(3, 4.0).with_observations(y=np.array([1.0, -1.0, 1.0]))
     prior = model.hyperprior
     model = replace(model, hyperprior=TwoBumps(prior.names, prior.distributions))
     grid = Grid((np.log(4.0) + np.arange(-4.0, 4.01, 0.25), np.arange(-4.0, 4.01, 0.1)))
@@ -471,7 +471,7 @@ def test_the_prior_dominates():
 @pytest.mark.statistical
 def test_the_first_draws_have_the_law_of_the_posterior(monkeypatch):
     """Of many chains, after as few iterations as they need to settle; their starts do not."""
-    model = small_model(3, 4.0).observing(y=np.array([1.0, -1.0, 1.0]))
+    model = small_model(3, 4.0).with_observations(y=np.array([1.0, -1.0, 1.0]))
     marginals = SMALL_GRID.marginals(closed_form(model, SMALL_GRID))
     starts = []
 

@@ -219,7 +219,7 @@ def main_alone(mixture):
 
 def test_the_default_is_the_emulated_transition():
     """What is examined below is what the default sampler prepares."""
-    model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
+    model = small_model(4, 4.0).with_observations(y=np.array([1.0, 1.0, -1.0, 1.0]))
     rng = np.random.default_rng(0)
     mixture = prepared(PseudoMarginal(), model, EP(), rng).transition
     rotation, walk, refresh = mixture.moves
@@ -299,7 +299,7 @@ CUT_SHORT = {
 
 
 def test_what_a_set_up_that_is_cut_short_prepares():
-    model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
+    model = small_model(4, 4.0).with_observations(y=np.array([1.0, 1.0, -1.0, 1.0]))
     for last, names in CUT_SHORT.items():
         mixture = prepared(PseudoMarginal(), model, EP(), np.random.default_rng(0), last=last)
         assert {move.name for move in mixture.transition.moves} == names
@@ -345,7 +345,7 @@ def test_trajectories_on_the_approximate_posterior():
 def test_where_no_emulator_is_trusted(monkeypatch):
     """Trajectories on the approximate posterior lead."""
     monkeypatch.setattr(emulated, "EmulatorOptions", lambda: EmulatorOptions(usable=1.0))
-    model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
+    model = small_model(4, 4.0).with_observations(y=np.array([1.0, 1.0, -1.0, 1.0]))
     mixture = prepared(PseudoMarginal(), model, EP(), np.random.default_rng(0)).transition
     trajectory, walk, _ = mixture.moves
     assert [move.name for move in mixture.moves] == ["trajectory", "random walk", "refresh"]

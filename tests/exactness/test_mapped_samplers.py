@@ -99,7 +99,7 @@ def test_where_a_cheap_posterior_has_nothing_chains_show_it(regression):
 
 @pytest.mark.parametrize("sampler", [DISCRETIZING, TEMPERED], ids=["discretizing", "tempered"])
 def test_classification(sampler):
-    model = small_model(3, 4.0).observing(y=np.array([1.0, -1.0, 1.0]))
+    model = small_model(3, 4.0).with_observations(y=np.array([1.0, -1.0, 1.0]))
     reference = SMALL_GRID.reference(closed_form(model, SMALL_GRID))
     check(drawn(model, sampler, EP(), SubsetOfData(m=2), 300).theta, reference)
 

@@ -533,7 +533,7 @@ def test_rows_in_turn_without_their_normalizer_are_caught(cls, likelihood):
 
 def gap_of_estimates(transition):
     """Largest difference between the log of an estimate and what its particles give."""
-    model = small_model(5, 4.0).observing(y=np.array([1.0, -1.0, 1.0, 1.0, -1.0]))
+    model = small_model(5, 4.0).with_observations(y=np.array([1.0, -1.0, 1.0, 1.0, -1.0]))
     walk = PseudoMarginalMetropolis(Laplace(), FAR, 4, 0.2)
     rng = np.random.default_rng(0)
     mixture = Mixture((walk, transition), (0.5, 0.5))

@@ -10,8 +10,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from skgpmcmc.numerics.dynamics import Path
-from skgpmcmc.numerics.linalg import DenseRoot
+from skgpmcmc.numerics.dynamics import DenseRoot, LeapfrogPath
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.transitions import Trajectory, hmc
 from skgpmcmc.transitions.compose import Directed
@@ -48,7 +47,7 @@ def _without_half_step(at, begin, momentum, step, root, n_steps):
     if path.end is None:
         return path
     momentum = path.momentum + 0.5 * step * root.apply_transpose(path.end.gradient)
-    return Path(path.end, momentum, path.n_evaluations, path.position)
+    return LeapfrogPath(path.end, momentum, path.n_evaluations, path.position)
 
 
 _leapfrog = hmc.leapfrog

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Approximation, Laplace
 from skgpmcmc.importance import log_importance_weights
-from skgpmcmc.model.nugget import WithNugget
+from skgpmcmc.model.nugget import NuggetCovariance
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.transitions import EllipticalSlice, Mixture, RandomWalk, StepInfo, metropolis_accepts
 from skgpmcmc.transitions.compose import Directed
@@ -478,7 +478,7 @@ def test_a_proposal_where_K_has_lost_its_rank_is_one_like_others(model, make):
     assert_allclose(after.f, after.f.mean(), atol=1e-2)
 
 
-class NotEverywhere(WithNugget):
+class NotEverywhere(NuggetCovariance):
     """No covariance at long length-scales, where the nugget is negative."""
 
     def matrix(self, theta):

@@ -389,7 +389,7 @@ def refused(path, content, match="cannot be used: .* Delete the file, or choose 
 
 def test_flipped_bits_are_refused(complete, tmp_path):
     rng = np.random.default_rng(0)
-    first = sealed._DIGEST + len(sealed._MAGIC) + 3  # the two lines of the head: every byte
+    first = sealed._DIGEST_LENGTH + len(sealed._MAGIC) + 3  # the two lines of the head: every byte
     places = [*range(first), *rng.integers(first, len(complete), 200)]
     for place in places:
         changed = bytearray(complete)
@@ -430,13 +430,13 @@ def test_files_of_others_are_refused(content, why, tmp_path):
 
 
 def test_an_array_that_is_larger_than_the_file_is_refused(tmp_path):
-    place = sealed._Bytes(memoryview(b"12345678"))
+    place = sealed._ArrayBytes(memoryview(b"12345678"))
     for shape in ([2], [10**15, 10**15], [-1], [1] * 9):
         with pytest.raises(ValueError, match=r"bytes has 8|no array is of"):
-            place.array("<f8", shape, "C")
+            place.take_array("<f8", shape, "C")
     with pytest.raises(ValueError, match="no array is of"):
-        place.array("|O", [1], "C")
-    assert place.array("<f8", [1], "C").shape == (1,)
+        place.take_array("|O", [1], "C")
+    assert place.take_array("<f8", [1], "C").shape == (1,)
 
 
 def changed_data(name):

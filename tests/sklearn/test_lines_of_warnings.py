@@ -99,7 +99,7 @@ def a_long_fit(patch, folder):
 
 def a_lost_worker(patch, folder):
     with Workers(1) as workers:
-        workers._begin_anew(1)
+        workers._replace_pool(1)
 
 
 def a_mean_that_is_not_zero(patch, folder):

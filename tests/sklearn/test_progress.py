@@ -183,7 +183,7 @@ class Timed:
 def places(n, kernel, n_each=1):
     """A model of n inputs, each with as many rows; there is nothing to be found in it."""
     X = np.linspace(0.0, 1.0, n)[:, None]
-    return make_model(X, np.ones(n), kernel=kernel).observing(
+    return make_model(X, np.ones(n), kernel=kernel).with_observations(
         y=np.ones(n * n_each), first=None if n_each == 1 else np.arange(n) * n_each
     )
 

@@ -12,7 +12,7 @@ from skgpmcmc.chain import InProcess
 from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup import Request
-from skgpmcmc.storage.archive import Written, from_arrays, to_arrays
+from skgpmcmc.storage.archive import StoredRecord, from_arrays, to_arrays
 
 from ..helpers import in_one_test, make_model, streams, toy_classes
 
@@ -24,7 +24,7 @@ def through_a_file(record, given=None):
     file.seek(0)
     with np.load(file, allow_pickle=False) as held:
         back = [held[f"arr_{i}"] for i in range(len(arrays))]
-        return from_arrays(Written(json.loads(json.dumps(tree)), back), given)
+        return from_arrays(StoredRecord(json.loads(json.dumps(tree)), back), given)
 
 
 def test_parts_of_every_kind():
@@ -73,7 +73,7 @@ def test_what_is_no_record_is_refused():
 )
 def test_nothing_but_records_is_made(tree, why):
     with pytest.raises(ValueError, match=why):
-        from_arrays(Written(tree, []), given=Quadratic.flat(np.zeros(1), np.ones(1)))
+        from_arrays(StoredRecord(tree, []), given=Quadratic.flat(np.zeros(1), np.ones(1)))
 
 
 def test_what_is_one_object_stays_one():

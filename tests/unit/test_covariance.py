@@ -28,7 +28,7 @@ from skgpmcmc.model import (
     variance_position,
 )
 from skgpmcmc.model import covariance as covariances
-from skgpmcmc.model.nugget import WithNugget
+from skgpmcmc.model.nugget import NuggetCovariance
 
 from ..helpers import in_one_test
 
@@ -247,10 +247,13 @@ def path(covariance):
     ("name", "expected"),
     [
         ("leaf", "ConstantTimesStationary"),
-        ("sum", "SumOfCovariances(Constant, ConstantTimesStationary)"),
+        ("sum", "SumOfCovariances(ConstantCovariance, ConstantTimesStationary)"),
         ("sum with noise", "SumOfCovariances(ConstantTimesStationary, Covariance)"),
-        ("matern of another nu", "ProductOfCovariances(Constant, Covariance)"),
-        ("power", "PowerOfCovariance(SumOfCovariances(ConstantTimesStationary, Constant))"),
+        ("matern of another nu", "ProductOfCovariances(ConstantCovariance, Covariance)"),
+        (
+            "power",
+            "PowerOfCovariance(SumOfCovariances(ConstantTimesStationary, ConstantCovariance))",
+        ),
     ],
 )
 def test_every_part_of_a_tree_takes_its_own_path(name, expected):
@@ -308,7 +311,7 @@ def test_a_new_input_does_not_notice_the_others(kernel):
 
 
 def with_nugget(kernel, nugget, X=None):
-    return WithNugget(make_covariance(kernel, inputs() if X is None else X), nugget)
+    return NuggetCovariance(make_covariance(kernel, inputs() if X is None else X), nugget)
 
 
 @every_path

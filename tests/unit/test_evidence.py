@@ -70,15 +70,15 @@ def test_three_rows_against_the_orthant():
 
 def test_a_weight_is_a_number_of_rows():
     model = given_model(TWO, [1.0, -1.0])
-    weighted = model.observing(weight=np.array([2.0, 1.0]))
-    repeated = model.observing(y=np.array([1.0, 1.0, -1.0]), first=np.array([0, 2]))
+    weighted = model.with_observations(weight=np.array([2.0, 1.0]))
+    repeated = model.with_observations(y=np.array([1.0, 1.0, -1.0]), first=np.array([0, 2]))
     found = [second_order_log_evidence(model, NO_THETA) for model in (weighted, repeated)]
     assert found[0] == pytest.approx(found[1], abs=1e-6)
 
 
 def test_an_offset_is_a_shift_of_the_latent_function():
     """Under y = 1 for all an offset of b is a probit with b, which a closed form has."""
-    shifted = given_model(TWO, [1.0, 1.0]).observing(offset=np.array([0.4, -0.3]))
+    shifted = given_model(TWO, [1.0, 1.0]).with_observations(offset=np.array([0.4, -0.3]))
     exact = stats.multivariate_normal(np.zeros(2), TWO + np.eye(2)).logcdf([0.4, -0.3])
     assert second_order_log_evidence(shifted, NO_THETA) == pytest.approx(exact, abs=1e-4)
 

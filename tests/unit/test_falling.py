@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from skgpmcmc.likelihoods import Gaussian, NegativeBinomial, Poisson, Volatility
-from skgpmcmc.numerics.quadrature import mean_of_falling
+from skgpmcmc.numerics.quadrature import average_decreasing
 
 from ..helpers import every_pair, in_one_test
 
@@ -73,5 +73,5 @@ def test_a_step_as_the_limit_of_a_slope():
     def at_most(f):
         return stats.norm.sf(f, y[..., None], 0.2)
 
-    found = mean_of_falling(at_most, y - 1.4, y + 1.4, mean, var)
+    found = average_decreasing(at_most, y - 1.4, y + 1.4, mean, var)
     assert_allclose(found, law.predictive_cdf(y, mean, var), atol=1e-9)

@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from skgpmcmc.model import GaussianPrior, make_covariance
-from skgpmcmc.model.nugget import WithNugget
+from skgpmcmc.model.nugget import NuggetCovariance
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError, count_operations
 
 from ..helpers import NO_THETA, Z_LIMIT, GivenCovariance, finite_difference, in_one_test
@@ -30,7 +30,7 @@ SINGULAR = {
 def regular_prior(name):
     """One whose K is well conditioned."""
     X = np.random.default_rng(0).uniform(size=(N, 2))
-    covariance = WithNugget(make_covariance(KERNELS[name], X), 1e-6)
+    covariance = NuggetCovariance(make_covariance(KERNELS[name], X), 1e-6)
     return GaussianPrior(covariance, covariance.start + 0.1)
 
 
@@ -122,7 +122,7 @@ def test_solutions_with_a_diagonal_of_any_sign(prior):
     rng = np.random.default_rng(8)
     W, g = rng.standard_normal(N), rng.standard_normal(N)
     expected = np.linalg.solve(np.eye(N) + W[:, None] * prior.K, g)
-    assert_allclose(prior.solve_added(W, g), expected, atol=1e-10)
+    assert_allclose(prior.solve_with_precision(W, g), expected, atol=1e-10)
 
 
 def test_derivatives_of_the_root(prior):
@@ -164,8 +164,10 @@ def test_contraction_by_the_root(prior):
 def test_what_sites_and_noise_leave(prior):
     noise = np.linspace(0.3, 2.0, N)
     E = np.linalg.inv(prior.K + np.diag(noise))
-    assert_allclose(prior.inverse_added(noise, prior.whitened_factor(noise**-0.5)), E, atol=1e-9)
-    half, variance = prior.smoothed(E)
+    assert_allclose(
+        prior.inverse_plus_noise(noise, prior.whitened_factor(noise**-0.5)), E, atol=1e-9
+    )
+    half, variance = prior.smooth(E)
     assert_allclose(half, E @ prior.K, atol=1e-12)
     assert_allclose(variance, (prior.K - prior.K @ E @ prior.K).diagonal(), atol=1e-12)
 

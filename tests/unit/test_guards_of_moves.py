@@ -25,7 +25,7 @@ class Impossible(Probit):
 
 def test_no_elliptical_slice_starts_where_the_density_is_zero():
     """Its level would be minus infinity, and every point above it."""
-    model = three_point_model().observing(likelihood=Impossible())
+    model = three_point_model().with_observations(likelihood=Impossible())
     assert EllipticalSlice().start(model, THREE_THETA, np.random.default_rng(0)) is None
 
 
@@ -114,6 +114,6 @@ class Steep(Probit):
 
 
 def test_a_noise_beyond_numbers_is_infinite():
-    model = three_point_model().observing(likelihood=Steep())
+    model = three_point_model().with_observations(likelihood=Steep())
     estimator = PseudoMarginalMetropolis(EP(), RandomWalk(), 2)
     assert estimator.log_likelihood_sd(model, THREE_THETA, np.random.default_rng(0)) == np.inf

@@ -392,7 +392,7 @@ def test_real_hyperparameters_are_sampled_as_they_are():
     for j, step in enumerate(1e-5 * np.eye(4)):
         slope = (prior.log_prob(theta + step) - prior.log_prob(theta - step)) / 2e-5
         assert prior.gradient(theta)[j] == pytest.approx(slope, rel=1e-6, abs=1e-8)
-    assert_allclose(prior.natural(theta), [np.exp(0.3), -4.0, 2.5, 0.7])
+    assert_allclose(prior.to_natural(theta), [np.exp(0.3), -4.0, 2.5, 0.7])
     draws = np.array([prior.sample(np.random.default_rng(i)) for i in range(800)])
     assert stats.kstest(draws[:, 1], laws["b"].cdf).pvalue > 1e-4
     assert stats.kstest(np.exp(draws[:, 0]), laws["a"].cdf).pvalue > 1e-4

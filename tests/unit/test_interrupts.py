@@ -14,8 +14,8 @@ BRIEF = 8 * N**2  # multiplications of a call
 @pytest.fixture
 def brief(monkeypatch):
     """Let work be parted at a size that is quick to test."""
-    monkeypatch.setattr(linalg, "_BRIEF", BRIEF, raising=False)
-    monkeypatch.setattr(linalg, "_NARROWEST", 4, raising=False)
+    monkeypatch.setattr(linalg, "_MULTIPLICATIONS_PER_CALL", BRIEF, raising=False)
+    monkeypatch.setattr(linalg, "_LEAST_COLUMNS", 4, raising=False)
 
 
 def square(kind, seed=1):

@@ -24,7 +24,7 @@ from skgpmcmc.likelihoods import (
 )
 from skgpmcmc.model import (
     ClasswiseGP,
-    Further,
+    ExtraTargets,
     LatentGP,
     Observations,
     default_hyperprior,
@@ -58,10 +58,10 @@ def model_of(likelihood, y, weight=WEIGHT):
 def queries(y, other):
     """Each row left out; each once more beside itself; another target without the row."""
     y = np.asarray(y, dtype=float)
-    without = Query(ROWS, WEIGHT[ROWS] - OUT, Further(y[ROWS], OUT))
-    twice = Query(ROWS, WEIGHT[ROWS], Further(y[ROWS], OUT))
+    without = Query(ROWS, WEIGHT[ROWS] - OUT, ExtraTargets(y[ROWS], OUT))
+    twice = Query(ROWS, WEIGHT[ROWS], ExtraTargets(y[ROWS], OUT))
     another = without._replace(
-        further=Further(np.full(len(ROWS), float(other)), np.ones(len(ROWS)))
+        further=ExtraTargets(np.full(len(ROWS), float(other)), np.ones(len(ROWS)))
     )
     return [without, twice, another]
 
@@ -164,7 +164,7 @@ def test_laplace_is_that_of_its_cavities():
     assert_allclose(q.mean, covariance @ nu, rtol=1e-8)
     var = 1.0 / (1.0 / covariance.diagonal() - W)
     mean = var * (q.mean / covariance.diagonal() - nu)
-    last = Query(np.array([4]), np.zeros(1), Further(np.array([1.0]), np.ones(1)))
+    last = Query(np.array([4]), np.zeros(1), ExtraTargets(np.array([1.0]), np.ones(1)))
     expect = likelihood.log_predictive(1.0, mean[2] + OFFSET[4], var[2])
     assert_allclose(settled.log_density_given(last), expect, rtol=1e-8)
     log_evidence = integrated(likelihood, y)
@@ -180,7 +180,7 @@ def test_a_softmax_of_two_classes_is_a_logit_of_the_difference():
     logit = integrated(Logit(), signs, 2.0 * K, np.zeros(5))
     for query in queries(y, other):
         as_signs = query._replace(
-            further=Further(2.0 * query.further.y - 1.0, query.further.weight)
+            further=ExtraTargets(2.0 * query.further.y - 1.0, query.further.weight)
         )
         found = settled.log_density_given(query)
         # 512 points for each row, and the Gaussian of averaged sites.
@@ -202,7 +202,7 @@ def many(name, y=None):
     ep, rows, theta = EP(tol=1e-8, max_sweeps=1000), np.arange(14), np.empty(0)
     whole = ep.fit(model, theta).log_evidence
     without = [ep.fit(model.of_inputs(np.delete(rows, i)), theta).log_evidence for i in rows]
-    query = Query(rows, np.zeros(14), Further(y, np.ones(14)))
+    query = Query(rows, np.zeros(14), ExtraTargets(y, np.ones(14)))
     return Settled.at(model, theta, ep), query, whole - np.array(without)
 
 

@@ -115,10 +115,10 @@ def test_lower_gram_is_the_lower_triangle(n):
 
 
 @pytest.mark.parametrize("n", [1, 7, 150])
-@pytest.mark.parametrize("brief", [linalg._BRIEF, 10**5])
+@pytest.mark.parametrize("brief", [linalg._MULTIPLICATIONS_PER_CALL, 10**5])
 def test_lower_gram_in_place(monkeypatch, n, brief):
     """Also by halves, and in pieces."""
-    monkeypatch.setattr(linalg, "_BRIEF", brief)
+    monkeypatch.setattr(linalg, "_MULTIPLICATIONS_PER_CALL", brief)
     L = factor(n)
     expected = np.tril(L.T @ L)
     gram = linalg.lower_gram(L, overwrite=True)

@@ -132,7 +132,7 @@ def test_verbs_of_the_prior(cheaper):
     R = prior.root.factor
     assert_allclose(prior.gram(W), (R.T * W) @ R, atol=1e-12)
     expected = np.linalg.solve(np.eye(N) + W[:, None] * prior.K, g[:, 0])
-    assert_allclose(prior.solve_added(W, g[:, 0]), expected, atol=1e-9)
+    assert_allclose(prior.solve_with_precision(W, g[:, 0]), expected, atol=1e-9)
     assert prior.sample(rng).shape == (N,)
     white = np.random.default_rng(3).standard_normal((4, M)).T
     assert_allclose(prior.sample(np.random.default_rng(3), 4), R @ white, atol=1e-12)

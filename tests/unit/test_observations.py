@@ -589,10 +589,10 @@ class TestRowsAndInputs:
         assert self.plain.n_inputs == len(self.several) == N_ROWS
 
     def test_several_means_rows_or_weights(self):
-        assert self.several.several
-        assert replace(self.several, weight=None).several
-        assert replace(self.plain, weight=WEIGHT).several
-        assert not replace(self.plain, offset=OFFSET).several
+        assert self.several.has_repeats
+        assert replace(self.several, weight=None).has_repeats
+        assert replace(self.plain, weight=WEIGHT).has_repeats
+        assert not replace(self.plain, offset=OFFSET).has_repeats
 
     def test_signs_of_a_probit_are_known_only_of_plain_rows(self):
         assert_array_equal(self.plain.probit_signs(), SIGNS)

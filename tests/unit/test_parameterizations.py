@@ -91,7 +91,7 @@ def problem(likelihood, kernel="isotropic", rows=None, log_length=None, priors="
         theta[1] = log_length
     f = model.prior_at(theta).sample(rng)
     weight = np.linspace(0.5, 1.5, N)
-    model = model.observing(y=model.observations_at(theta).sample(f, rng), weight=weight)
+    model = model.with_observations(y=model.observations_at(theta).sample(f, rng), weight=weight)
     return model, model.state_at(theta, f), rng
 
 
@@ -216,7 +216,7 @@ def test_surrogate_density_is_that_of_dense_matrices(likelihood, singular):
     auxiliary = parameterization.auxiliary(model, state, rng)
     prior = model.prior_at(state.theta + 0.3)
     point = parameterization.relocate(model, auxiliary, prior)
-    S, K = np.diag(point._frame.noise), prior.K
+    S, K = np.diag(point._factors.noise), prior.K
     expected = (
         multivariate_normal(np.zeros(N), K + S).logpdf(auxiliary.g)
         + model.observations_at(prior.theta).total(point.state.f)
@@ -239,13 +239,13 @@ def test_surrogate_density_is_that_of_dense_matrices(likelihood, singular):
 
 def test_surrogate_noise_matches_the_posterior_of_each_row():
     model, state, _ = problem("logit")
-    model = model.observing(weight=None)
+    model = model.with_observations(weight=None)
     noise = (
         SurrogateData()
         .relocate(
             model, SurrogateData().auxiliary(model, state, np.random.default_rng(0)), state.prior
         )
-        ._frame.noise
+        ._factors.noise
     )
     f = np.linspace(-25.0, 25.0, 4001)
     variance = state.prior.K.diagonal()
@@ -291,7 +291,7 @@ def test_information_given_what_stands_still(name, kernel):
 
         def covariance(t):
             there = at(t)
-            return there.state.prior.K + np.diag(there._frame.noise)
+            return there.state.prior.K + np.diag(there._factors.noise)
 
         C = covariance(theta)
         step = 1e-5

@@ -177,7 +177,7 @@ def test_a_weight_is_no_part_of_the_probability_of_a_label():
     X, y = toy_classes(30, 2, seed=1)
     model, rng = make_model(X, y), np.random.default_rng(0)
     theta, f = rng.standard_normal((50, 2)), rng.standard_normal((50, 30))
-    weighted = model.observing(weight=np.full(30, 0.01))
+    weighted = model.with_observations(weight=np.full(30, 0.01))
     _, values = typical_values(model, theta, f, labels=True)
     assert_array_equal(typical_values(weighted, theta, f, labels=True)[1], values)
 
@@ -329,7 +329,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
     prior = model.prior_at(THREE_THETA)
     _, mean, covariance = exact_posterior(prior.K, model.y, model.likelihood)
     # A reference that is far off: its sites are those of other data.
-    wrong = model.observing(y=-model.y)
+    wrong = model.with_observations(y=-model.y)
     arrays = density_arrays_at(wrong, EP(), THREE_THETA[None])
     rng = np.random.default_rng(6)
     gaps, squares = [], []

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.special import expit, gammaln
 
 from skgpmcmc.numerics import quadrature
-from skgpmcmc.numerics.quadrature import Bend, LogDensity, Tilted
+from skgpmcmc.numerics.quadrature import Bend, LogDensity, TiltedDensities
 
 from ..helpers import in_one_test
 
@@ -31,7 +31,7 @@ LOGISTIC = LogDensity(
 def one(density, y, mean, var, bend=AT_ZERO):
     """log_z, alpha, beta of a single point."""
     point = (np.array([float(a)]) for a in (y, mean, var))
-    moments = Tilted(density, bend, *point).moments()
+    moments = TiltedDensities(density, bend, *point).moments()
     return np.array([moment[0] for moment in moments])
 
 
@@ -109,14 +109,14 @@ def test_bend_under_a_wide_gaussian_against_quadpack(mean, var):
 def test_derivatives_belong_to_the_normalizer():
     mean, step = np.linspace(-3.0, 3.0, 13), 1e-4
     y, var = np.full(13, 2.0), np.full(13, 1.7)
-    log_z, alpha, beta = Tilted(POISSON, AT_ZERO, y, mean, var).moments()
+    log_z, alpha, beta = TiltedDensities(POISSON, AT_ZERO, y, mean, var).moments()
     up, down = (
-        Tilted(POISSON, AT_ZERO, y, mean + sign * step, var).log_normalizer()
+        TiltedDensities(POISSON, AT_ZERO, y, mean + sign * step, var).log_normalizer()
         for sign in (1.0, -1.0)
     )
     assert_allclose(alpha, (up - down) / (2 * step), rtol=1e-6, atol=1e-8)
     assert_allclose(beta, -(up - 2 * log_z + down) / step**2, rtol=1e-5)
-    assert_array_equal(Tilted(POISSON, AT_ZERO, y, mean, var).log_normalizer(), log_z)
+    assert_array_equal(TiltedDensities(POISSON, AT_ZERO, y, mean, var).log_normalizer(), log_z)
 
 
 def test_a_point_does_not_depend_on_its_neighbors():
@@ -124,7 +124,7 @@ def test_a_point_does_not_depend_on_its_neighbors():
     n = 3 * quadrature._POINTS_PER_BLOCK // 2  # more than one block
     y = rng.choice([-1.0, 1.0], n)
     mean, var = rng.normal(scale=20.0, size=n), 10.0 ** rng.uniform(-6, 4, n)
-    together = np.array(Tilted(LOGISTIC, AT_ZERO, y, mean, var).moments())
+    together = np.array(TiltedDensities(LOGISTIC, AT_ZERO, y, mean, var).moments())
     for i in range(0, n, 29):
         assert_allclose(
             together[:, i] * [1.0, np.sqrt(var[i]), var[i]],
@@ -137,7 +137,7 @@ def test_a_point_does_not_depend_on_its_neighbors():
 def test_illegal_points_are_nan_and_leave_the_others_alone():
     mean = np.array([0.5, 0.5, np.nan, np.inf, 0.5, 0.5, -2.0])
     var = np.array([1.0, -1e-3, 1.0, 1.0, np.nan, np.inf, 3.0])
-    moments = np.array(Tilted(LOGISTIC, AT_ZERO, np.ones(7), mean, var).moments())
+    moments = np.array(TiltedDensities(LOGISTIC, AT_ZERO, np.ones(7), mean, var).moments())
     assert_array_equal(np.isnan(moments).all(axis=0), [False, True, True, True, True, True, False])
     assert_allclose(moments[:, 0], one(LOGISTIC, 1.0, 0.5, 1.0), rtol=1e-12)
     assert_allclose(moments[:, 6], one(LOGISTIC, 1.0, -2.0, 3.0), rtol=1e-12)
@@ -145,7 +145,9 @@ def test_illegal_points_are_nan_and_leave_the_others_alone():
 
 def test_no_points():
     empty = np.empty(0)
-    assert all(a.shape == (0,) for a in Tilted(LOGISTIC, AT_ZERO, empty, empty, empty).moments())
+    assert all(
+        a.shape == (0,) for a in TiltedDensities(LOGISTIC, AT_ZERO, empty, empty, empty).moments()
+    )
 
 
 def test_slopes_without_a_mode_are_refused():
@@ -159,7 +161,7 @@ def test_memory_is_bounded():
     mean = np.linspace(-30.0, 30.0, n)
     tracemalloc.start()
     try:
-        Tilted(LOGISTIC, AT_ZERO, np.ones(n), mean, np.full(n, 100.0)).log_normalizer()
+        TiltedDensities(LOGISTIC, AT_ZERO, np.ones(n), mean, np.full(n, 100.0)).log_normalizer()
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

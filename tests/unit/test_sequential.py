@@ -42,7 +42,7 @@ OFFSET = np.array([0.5, -1.0, 0.0, 2.0, -0.3, 0.1])
 @pytest.fixture(scope="module", params=[False, True], ids=["plain", "offset"])
 def model(request):
     model = make_model(*toy_classes(6, 2, seed=3), nugget=1e-6)
-    return model.observing(offset=OFFSET) if request.param else model
+    return model.with_observations(offset=OFFSET) if request.param else model
 
 
 def in_turn(model, theta=(3.0, -0.4), rows=ROWS):
@@ -131,7 +131,7 @@ def other_in_turn(name, rows=ROWS, theta=(2.0, -0.4), distinct=6):
     likelihood, y = OTHERS[name]
     X, _ = toy_classes(6, 2, seed=3)
     model = make_model(X[np.arange(6) % distinct], y, likelihood, nugget=1e-6)
-    model = model.observing(offset=0.3 * OFFSET)
+    model = model.with_observations(offset=0.3 * OFFSET)
     theta = np.array(theta)
     q = Laplace(tol=1e-8).fit(model, theta).q
     q = GaussianApproximation(q.prior, Sites(q.sites.shift, q.precision + 0.05))

@@ -14,7 +14,7 @@ from skgpmcmc.approximations import EP, Exact, Laplace, SubsetOfData
 from skgpmcmc.chain import InProcess
 from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
-from skgpmcmc.model.nugget import WithNugget
+from skgpmcmc.model.nugget import NuggetCovariance
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import (
     SAMPLERS,
@@ -155,7 +155,7 @@ def test_samplers_that_hold_f_still_have_a_nugget(name):
     )  # fmt: skip
     covariance = run.models[0].model.covariance
     if name in ("sa", "asis"):
-        assert isinstance(covariance, WithNugget)
+        assert isinstance(covariance, NuggetCovariance)
         assert covariance.plain is model.covariance
         assert covariance.nugget == sampler.nugget == 1e-8
     else:

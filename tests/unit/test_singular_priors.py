@@ -130,7 +130,7 @@ def test_verbs_with_sites(name):
     signed = rng.standard_normal(N)
     assert_allclose(prior.gram(signed), (R.T * signed) @ R, atol=1e-11)
     solved = np.linalg.solve(np.eye(N) + 0.3 * signed[:, None] * K, g)
-    assert_allclose(prior.solve_added(0.3 * signed, g), solved, atol=1e-8)
+    assert_allclose(prior.solve_with_precision(0.3 * signed, g), solved, atol=1e-8)
     factor = prior.whitened_factor(np.sqrt(W))
     assert_allclose(factor @ factor.T, np.eye(prior.rank) + (R.T * W) @ R, atol=1e-10)
     sigma = np.linalg.solve(np.eye(N) + K * W, K)
@@ -139,7 +139,7 @@ def test_verbs_with_sites(name):
     assert_allclose(half.T @ half, sigma[np.ix_([3, 1], [3, 1])], atol=1e-9)
     noise = 1.0 / W
     assert_allclose(
-        prior.inverse_added(noise, factor), np.linalg.inv(K + np.diag(noise)), atol=1e-7
+        prior.inverse_plus_noise(noise, factor), np.linalg.inv(K + np.diag(noise)), atol=1e-7
     )
     A = rng.standard_normal((prior.rank, prior.rank))
     A = A + A.T

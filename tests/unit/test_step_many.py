@@ -44,7 +44,10 @@ def whitened(q):
 @functools.cache
 def turns_of(n_rows, likelihood="probit"):
     """Of three densities; their length-scales are short, so that no row determines another."""
-    model, found = model_of(N, 3, likelihood).observing(offset=np.linspace(-1.0, 1.0, N)), []
+    model, found = (
+        model_of(N, 3, likelihood).with_observations(offset=np.linspace(-1.0, 1.0, N)),
+        [],
+    )
     for theta in np.log([[30.0, 0.2], [2.0, 0.2], [200.0, 0.25]]):
         q = whitened(EP().at(model, theta))
         rows = np.arange(n_rows)
@@ -248,25 +251,25 @@ CALLS = [joblib.delayed(summed)(i, 10 * i) for i in range(5)]
 @in_one_test(("n_jobs", "sizes"), [(1, [5] * 5), (2, [2, 2, 3, 3, 3]), (8, [1] * 5)])
 def test_each_worker_gets_its_part_of_the_calls(n_jobs, sizes):
     with joblib.parallel_config("threading"), Workers(n_jobs) as workers:
-        results = join_results(workers.run(workers.in_parts(CALLS, summed_together)))
-        assert workers.in_parts([], summed_together) == []
-        assert workers.in_parts(CALLS, summed_together, small=False) is CALLS
+        results = join_results(workers.run(workers.group_calls(CALLS, summed_together)))
+        assert workers.group_calls([], summed_together) == []
+        assert workers.group_calls(CALLS, summed_together, small=False) is CALLS
     assert results == [(11 * i, size) for i, size in enumerate(sizes)]
 
 
 def test_parts_are_of_sixteen_calls_at_most():
     many = [joblib.delayed(summed)(i, 0) for i in range(40)]
     with Workers(1) as workers:
-        results = join_results(workers.run(workers.in_parts(many, summed_together)))
+        results = join_results(workers.run(workers.group_calls(many, summed_together)))
     assert [value for value, _ in results] == list(range(40))
     assert {size for _, size in results} == {13, 14}
     with joblib.parallel_config("threading"), Workers(2) as workers:
-        parts = workers.in_parts(many[:33], summed_together)
+        parts = workers.group_calls(many[:33], summed_together)
     assert [len(jobs) for _, (jobs,), _ in parts] == [8, 8, 8, 9]
 
 
 def test_the_calls_of_a_journal_are_made_one_by_one():
-    journal = SimpleNamespace(missing=lambda calls, name: calls, fill_in=lambda done: done)
+    journal = SimpleNamespace(find_missing=lambda calls, name: calls, fill_in=lambda done: done)
     with Workers(1, journal) as workers:
-        assert workers.in_parts(CALLS, summed_together) is CALLS
+        assert workers.group_calls(CALLS, summed_together) is CALLS
         assert join_results(workers.run(CALLS)) == [11 * i for i in range(5)]

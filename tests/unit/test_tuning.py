@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skgpmcmc.chain import InProcess
-from skgpmcmc.numerics.linalg import DenseRoot
+from skgpmcmc.numerics.dynamics import DenseRoot
 from skgpmcmc.setup import Request
 from skgpmcmc.setup.random_walk import set_up_random_walk, set_up_sweep
 from skgpmcmc.setup.schedule import Schedule
