@@ -17,8 +17,34 @@ _FAR_TAIL = -5.0  # below, the textbook derivatives of log Phi cancel
 _FRACTION_LEVELS = 40  # of the continued fraction; full precision from _FAR_TAIL on
 
 
+class Bernoulli(Likelihood):
+    """Base class of links for two classes, -1.0 and +1.0, whose probabilities add up to one.
+
+    The class with the sign of f is the likelier one.
+    """
+
+    log_concave: ClassVar[bool] = True
+    targets: ClassVar[str] = "-1.0 and +1.0"
+
+    def legal(self, y: FloatArray) -> BoolArray:
+        """Return where y is -1 or +1."""
+        return np.abs(y) == 1.0
+
+    def log_class_probabilities(
+        self, mean: FloatArray, var: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """See `Likelihood`; one integral, for the class that the sign of the mean speaks against.
+
+        This class has the smaller probability, so that one minus that loses no digits.
+        """
+        positive = mean > 0.0
+        smaller = self.log_predictive(np.where(positive, -1.0, 1.0), mean, var)
+        larger = np.log1p(-np.exp(smaller))
+        return np.where(positive, smaller, larger), np.where(positive, larger, smaller)
+
+
 @dataclass(frozen=True)
-class Probit(Likelihood):
+class Probit(Bernoulli):
     """Probit likelihood: the class y has probability Phi(y f), with Phi the standard normal cdf.
 
     Notes
@@ -29,12 +55,6 @@ class Probit(Likelihood):
     """
 
     name: ClassVar[str] = "probit"
-    log_concave: ClassVar[bool] = True
-    targets: ClassVar[str] = "-1.0 and +1.0"
-
-    def legal(self, y: FloatArray) -> BoolArray:
-        """Return where y is -1 or +1."""
-        return np.abs(y) == 1.0
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log Phi(y f)."""
@@ -80,7 +100,7 @@ class Probit(Likelihood):
 
 
 @dataclass(frozen=True)
-class Logit(Likelihood):
+class Logit(Bernoulli):
     """Logistic likelihood: the class y has probability 1 / (1 + exp(-y f)).
 
     Notes
@@ -93,12 +113,6 @@ class Logit(Likelihood):
     """
 
     name: ClassVar[str] = "logit"
-    log_concave: ClassVar[bool] = True
-    targets: ClassVar[str] = "-1.0 and +1.0"
-
-    def legal(self, y: FloatArray) -> BoolArray:
-        """Return where y is -1 or +1."""
-        return np.abs(y) == 1.0
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return -log(1 + exp(-y f))."""
