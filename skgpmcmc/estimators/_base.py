@@ -30,7 +30,6 @@ from ..parallel.threads import one_thread
 from ..parallel.workers import LostWorkersError
 from ..prediction.predictor import Predictor
 from ..prediction.strategy import (
-    FactorCache,
     ImportanceLatent,
     Integrated,
     LatentStrategy,
@@ -292,7 +291,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
                 arrays,
                 for_draws(strategy, multiplicity),
                 reference=own.reference if arrays is None else None,
-                kept=FactorCache(self.predict_cache_bytes // len(run.models)),
+                cache_bytes=self.predict_cache_bytes // len(run.models),
             ),
             "_for_predictions": prediction_params(self),
         }

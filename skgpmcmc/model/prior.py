@@ -53,10 +53,9 @@ class Conditional(ABC):
     def of(self, columns: IntArray) -> Conditional:
         """Return the same for some of the g, (k,), which may occur several times."""
 
-    @property
     @abstractmethod
-    def n_bytes(self) -> int:
-        """Of the arrays that it holds."""
+    def arrays(self) -> list[FloatArray | IntArray]:
+        """Return the arrays that it holds, without those of the covariance."""
 
 
 class _Projection(NamedTuple):
@@ -112,10 +111,9 @@ class OfFunction(Conditional):
         """See `Conditional`."""
         return replace(self, coefficients=self.coefficients[:, columns])
 
-    @property
-    def n_bytes(self) -> int:
+    def arrays(self) -> list[FloatArray | IntArray]:
         """See `Conditional`."""
-        return sum(own.nbytes for own in vars(self).values() if isinstance(own, np.ndarray))
+        return [own for own in vars(self).values() if isinstance(own, np.ndarray)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,10 +178,9 @@ class OfFunctions(Conditional):
         """See `Conditional`."""
         return OfFunctions([own.of(columns) for own in self.functions])
 
-    @property
-    def n_bytes(self) -> int:
+    def arrays(self) -> list[FloatArray | IntArray]:
         """See `Conditional`."""
-        return sum(own.n_bytes for own in self.functions)
+        return [array for own in self.functions for array in own.arrays()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,10 +221,9 @@ class OfAlikeFunctions(Conditional):
     def _by_function(self, mean: FloatArray) -> FloatArray:
         return np.moveaxis(mean.reshape(len(mean), self.n_functions, -1), 1, 0)
 
-    @property
-    def n_bytes(self) -> int:
+    def arrays(self) -> list[FloatArray | IntArray]:
         """See `Conditional`."""
-        return self.side_by_side.n_bytes
+        return self.side_by_side.arrays()
 
 
 def _stack(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from .._typing import FloatArray
 from ..model.joint import LatentGP
 from ..parallel.threads import one_thread
-from .subset import equal_rows
-
-if TYPE_CHECKING:
-    from .predictor import Predictor
+from .draws import WeightedDraws
+from .groups import equal_rows
 
 
-def latent_covariance(predictor: Predictor, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+def latent_covariance(draws: WeightedDraws, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean and covariance of f* by the law of total covariance.
 
     That is the mean of the covariances given the draws, and the covariance of the means. The latter
@@ -23,7 +19,7 @@ def latent_covariance(predictor: Predictor, X_new: FloatArray) -> tuple[FloatArr
 
     Parameters
     ----------
-    predictor : Predictor
+    draws : WeightedDraws
         What is averaged over.
     X_new : ndarray of shape (m, d)
         New rows.
@@ -35,16 +31,15 @@ def latent_covariance(predictor: Predictor, X_new: FloatArray) -> tuple[FloatArr
     covariance : ndarray of shape (m, m)
         Or (C, m, m).
     """
-    shape = predictor.model.shape_at(len(X_new))
+    shape = draws.model.shape_at(len(X_new))
     first = np.zeros(shape)
     within = np.zeros((*shape, len(X_new)))
     between = np.zeros_like(within)
     origin = None
-    for members in equal_rows(predictor.theta):
-        group = predictor.group(members)
-        for part in predictor.kept.parts(predictor.strategy, group):
+    for group in draws.groups():
+        for part in draws.parts(group):
             means, covariance = part.conditional.predict_jointly(X_new)
-            weight = np.exp(part.log_weight) / predictor.multiplicity.sum()
+            weight = np.exp(part.log_weight) / draws.total
             origin = means.mean(axis=-1) if origin is None else origin
             away = means - origin[..., None]
             first += away @ weight

@@ -1,8 +1,7 @@
 """Posterior predictive averages over draws of (theta, f), with bounded memory.
 
-Draws with equal theta share one factorization. Groups of draws go to the workers in tasks of fixed
-size, and new rows are handled in batches, so that a prediction depends neither on the number of
-workers nor on which other rows are asked for.
+Groups of draws go to the workers in tasks of fixed size, and new rows are handled in batches, so
+that a prediction depends neither on the number of workers nor on which other rows are asked for.
 
 Far from the training rows a kernel, or the exponential of f, can leave the range of double
 precision. Sums over draws are therefore made without warnings, and looked at afterwards: a number
@@ -13,8 +12,7 @@ the density is below all numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,26 +20,26 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..importance.density import ReferenceDensity
-from ..model.covariance import CrossCovariance
-from ..model.joint import LatentGP
+from ..model.covariance import Covariance, CrossCovariance
 from ..model.prior import Conditional
 from ..parallel.threads import one_thread
+from .cache import FactorCache
 from .covariance import latent_covariance, transposed_root
-from .strategy import (
+from .draws import WeightedDraws
+from .groups import Group, equal_rows
+from .strategy import LatentStrategy
+from .subset import GROUPS_PER_TASK
+from .summary import (
     ClassProbabilities,
     Expectation,
-    FactorCache,
-    Group,
     LatentFunction,
-    LatentStrategy,
+    LogClassProbabilities,
     LogPredictive,
     Summary,
     mean_of_target,
     moments_of_latent,
     moments_of_target,
 )
-from .subset import GROUPS_PER_TASK, density_arrays_at, equal_rows
 
 #: New rows that are handled at once.
 _ROW_BATCH = 1000
@@ -51,7 +49,7 @@ _NEARLY_ONE = 1.0 - 1e-9
 _MAX_DISTANCES = 5_000_000
 
 
-class _FoldedBatch(NamedTuple):
+class _RowBatch(NamedTuple):
     """A batch of new rows, and its position among all."""
 
     rows: slice
@@ -59,44 +57,8 @@ class _FoldedBatch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Predictor:
-    """Averages over S posterior draws.
-
-    Attributes
-    ----------
-    model : LatentGP
-    theta : ndarray of shape (S, p)
-        Natural logs.
-    f : ndarray of shape (S, n)
-    multiplicity : ndarray of shape (S,)
-        How many draws each stands for.
-    density_arrays : tuple of ndarray of shape (S, n), or None
-        What the densities of f near p(f | y, theta) are made of, such as the sites of EP; functions
-        of theta. None has them found by the first prediction.
-    strategy : LatentStrategy
-        How f is averaged at each theta.
-    reference : ReferenceDensity or None
-        What finds `density_arrays` where there are none.
-    kept : Kept
-        Factors that averages keep; they change no result.
-    """
-
-    model: LatentGP
-    theta: FloatArray
-    f: FloatArray
-    multiplicity: FloatArray
-    density_arrays: tuple[FloatArray, ...] | None
-    strategy: LatentStrategy
-    reference: ReferenceDensity | None = None
-    kept: FactorCache = field(default_factory=lambda: FactorCache(0))
-
-    @property
-    def _known_arrays(self) -> tuple[FloatArray, ...]:
-        return self._arrays_found_late if self.density_arrays is None else self.density_arrays
-
-    @cached_property
-    def _arrays_found_late(self) -> tuple[FloatArray, ...]:
-        return density_arrays_at(self.model, self.reference, self.theta)
+class Predictor(WeightedDraws):
+    """Averages over S posterior draws; see `WeightedDraws` for its attributes."""
 
     def log_predictive(
         self,
@@ -124,7 +86,14 @@ class Predictor:
             Natural logs; minus infinity where even the log is below all numbers.
         """
         summary = LogPredictive(self.model, np.stack(y_new), _per_row(offset, X_new))
-        log_p = self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.multiplicity.sum())
+        return self._log_average(summary, X_new, n_jobs)
+
+    def log_class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
+        """Logs of the posterior predictive probabilities of the classes -1.0 and +1.0; (2, m)."""
+        return self._log_average(LogClassProbabilities(self.model), X_new, n_jobs)
+
+    def _log_average(self, summary: Summary, X_new: FloatArray, n_jobs: int | None) -> FloatArray:
+        log_p = self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.total)
         impossible = np.isneginf(log_p)
         self.refuse_overflow("The log predictive density", np.where(impossible, 0.0, log_p), X_new)
         return log_p
@@ -162,7 +131,7 @@ class Predictor:
     def _average(
         self, summary: Summary, X_new: FloatArray, n_jobs: int | None, called: str
     ) -> FloatArray:
-        average = self._sum_over_draws(summary, X_new, n_jobs) / self.multiplicity.sum()
+        average = self._sum_over_draws(summary, X_new, n_jobs) / self.total
         self.refuse_overflow(called, average, X_new)
         return average
 
@@ -193,8 +162,10 @@ class Predictor:
 
         offset = _per_row(offset, X_new)
         with one_thread(), _overflow_is_refused_later():
-            batches = self.batches(X_new)
-            by_batch = [quantiles_of(self, probabilities, *b, offset[b.rows]) for b in batches]
+            by_batch = [
+                quantiles_of(self, probabilities, batch.X, offset[batch.rows])
+                for batch in _batches(self.model.covariance, X_new)
+            ]
         quantiles = np.concatenate(by_batch, axis=1)
         self.refuse_overflow("The quantile", quantiles, X_new)
         return quantiles
@@ -257,7 +228,7 @@ class Predictor:
 
     def _resample(self, n_draws: int, rng: np.random.Generator) -> IntArray:
         """Positions of draws, each used in proportion to what it stands for (systematic)."""
-        edges = np.cumsum(self.multiplicity) / self.multiplicity.sum()
+        edges = np.cumsum(self.multiplicity) / self.total
         places = (np.arange(n_draws) + rng.uniform()) / n_draws
         return rng.permutation(np.minimum(np.searchsorted(edges, places), len(edges) - 1))
 
@@ -267,23 +238,22 @@ class Predictor:
         noise = rng.standard_normal((len(chosen), *self.model.shape_at(len(X_new))))
         out = np.full_like(noise, np.nan)
         with one_thread(), _overflow_is_refused_later():
-            for members in equal_rows(self.theta):
-                rows = rng.permutation(np.flatnonzero(np.isin(chosen, members)))
+            for group in self.groups():
+                rows = rng.permutation(np.flatnonzero(np.isin(chosen, group.members)))
                 at = iter(rows)
-                for conditional, columns in self._draw_columns(members, len(rows), rng):
+                for conditional, columns in self._draw_columns(group, len(rows), rng):
                     some = np.array([*islice(at, len(columns))], dtype=np.intp)
                     out[some] = self._continued(conditional, columns, noise[some], X_new)
         self.refuse_overflow("A draw of the latent function", out, X_new)
         return out
 
     def _draw_columns(
-        self, members: IntArray, n: int, rng: np.random.Generator
+        self, group: Group, n: int, rng: np.random.Generator
     ) -> Iterator[tuple[Conditional, IntArray]]:
         """Give what f is averaged over at a theta, with columns drawn by weight, n in all."""
-        group = self.group(members)
         step = _NEARLY_ONE * group.multiplicity.sum() / max(n, 1)
         places = step * (np.arange(n) + rng.uniform())
-        for part in self.kept.parts(self.strategy, group) if n else ():
+        for part in self.parts(group) if n else ():
             mass = np.exp(part.log_weight).sum()
             here = places[(places >= 0.0) & (places < mass)]
             if len(here):
@@ -328,7 +298,7 @@ class Predictor:
         with _overflow_is_refused_later():
             summary = Expectation(self.model, moments_of_latent, np.zeros(1))
             _, square, within = self._sum_over_draws(summary, X_new[[row]], 1)
-            sd = np.sqrt((square + within).max() / self.multiplicity.sum())
+            sd = np.sqrt((square + within).max() / self.total)
         why = (
             f"the latent function is of the size of {sd:.3g} there"
             if np.isfinite(sd)
@@ -344,13 +314,21 @@ class Predictor:
     def _sum_over_draws(
         self, summary: Summary, X_new: FloatArray, n_jobs: int | None
     ) -> FloatArray:
-        groups = equal_rows(self.theta)
-        if self._is_brief(len(groups), len(X_new)):
+        at_theta = equal_rows(self.theta)
+        if self._is_brief(len(at_theta), len(X_new)):
             n_jobs = 1
-        tasks = [groups[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
+        tasks = [
+            at_theta[i : i + GROUPS_PER_TASK] for i in range(0, len(at_theta), GROUPS_PER_TASK)
+        ]
         with _overflow_is_refused_later():
             by_task = joblib.Parallel(n_jobs=n_jobs)(
-                joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
+                joblib.delayed(_summarize)(
+                    [self.group(members) for members in task],
+                    self.strategy,
+                    self.cache,
+                    summary,
+                    X_new,
+                )
                 for task in tasks
             )
             return np.asarray(summary.combine.reduce(list(by_task), axis=0))
@@ -358,35 +336,19 @@ class Predictor:
     def _is_brief(self, n_groups: int, n_rows: int) -> bool:
         """Whether factors are what a call costs, and are here, or will be once it is made."""
         n = self.f.shape[1]
-        return n_rows <= n and 8 * n_groups * n * n <= self.kept.room
+        return n_rows <= n and 8 * n_groups * n * n <= self.cache.room
 
-    def _subset(self, members: IntArray) -> Predictor:
-        return replace(
-            self,
-            theta=self.theta[members],
-            f=self.f[members],
-            multiplicity=self.multiplicity[members],
-            density_arrays=tuple(array[members] for array in self._known_arrays),
-            reference=None,
-        )
 
-    def group(self, members: IntArray) -> Group:
-        """Return draws with equal theta, at these positions."""
-        theta = self.theta[members[0]]
-        density_arrays = tuple(array[members[0]] for array in self._known_arrays)
-        return Group(self.model, theta, self.f[members], self.multiplicity[members], density_arrays)
+def _batches(covariance: Covariance, X_new: FloatArray) -> list[_RowBatch]:
+    """Part new rows into batches, bound to the kernel where that takes little memory.
 
-    def batches(self, X_new: FloatArray) -> list[_FoldedBatch]:
-        """Part new rows into batches, bound to the kernel where that takes little memory.
-
-        Bound rows keep their distances to the training inputs, which all thetas share.
-        """
-        covariance = self.model.covariance
-        few = len(X_new) * len(covariance.X) <= _MAX_DISTANCES
-        return [
-            _FoldedBatch(rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
-            for rows in (slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH))
-        ]
+    Bound rows keep their distances to the training inputs, which all thetas share.
+    """
+    few = len(X_new) * len(covariance.X) <= _MAX_DISTANCES
+    return [
+        _RowBatch(rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
+        for rows in (slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH))
+    ]
 
 
 def _overflow_is_refused_later() -> np.errstate:
@@ -394,15 +356,20 @@ def _overflow_is_refused_later() -> np.errstate:
     return np.errstate(over="ignore", invalid="ignore")
 
 
-def _summarize(predictor: Predictor, summary: Summary, X_new: FloatArray) -> FloatArray:
-    """Combine a summary over all draws of a predictor; (k, m) or (k, C, m)."""
+def _summarize(
+    groups: Sequence[Group],
+    strategy: LatentStrategy,
+    cache: FactorCache,
+    summary: Summary,
+    X_new: FloatArray,
+) -> FloatArray:
+    """Combine a summary over the draws of some groups; (k, m) or (k, C, m)."""
     with one_thread(), _overflow_is_refused_later():
-        batches = predictor.batches(X_new)
+        batches = _batches(groups[0].model.covariance, X_new)
         totals: list[FloatArray | None] = [None] * len(batches)
-        for members in equal_rows(predictor.theta):
-            group = predictor.group(members)
+        for group in groups:
             # The matrices of a theta go with its iterator, unless there is room for them.
-            for conditional, log_weight in predictor.kept.parts(predictor.strategy, group):
+            for conditional, log_weight in cache.parts(strategy, group):
                 for i, batch in enumerate(batches):
                     moments = conditional.predict(batch.X)
                     value = summary.of(group.theta, moments, batch.rows, log_weight)

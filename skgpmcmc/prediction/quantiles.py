@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import elementwise
@@ -11,11 +11,8 @@ from scipy.optimize import elementwise
 from .._typing import FloatArray, IntArray
 from ..likelihoods.base import Likelihood
 from ..model.covariance import CrossCovariance
-from .strategy import stream_of
-from .subset import equal_rows
-
-if TYPE_CHECKING:
-    from .predictor import Predictor
+from .draws import WeightedDraws
+from .groups import equal_rows, stream_of
 
 #: Terms of a distribution function whose quantiles are sought.
 _TERMS = 200
@@ -69,9 +66,8 @@ class _Component(NamedTuple):
 
 
 def quantiles_of(
-    predictor: Predictor,
+    draws: WeightedDraws,
     probabilities: Sequence[float],
-    rows: slice,
     X: FloatArray | CrossCovariance,
     offset: FloatArray,
 ) -> FloatArray:
@@ -79,12 +75,10 @@ def quantiles_of(
 
     Parameters
     ----------
-    predictor : Predictor
+    draws : WeightedDraws
         What is averaged over.
     probabilities : sequence of k floats
         Between 0 and 1.
-    rows : slice
-        Where the batch stands among all rows.
     X : ndarray of shape (m, d) or CrossCovariance
         The rows.
     offset : ndarray of shape (m,)
@@ -95,10 +89,10 @@ def quantiles_of(
     ndarray of shape (k, m)
         On the scale of encoded targets.
     """
-    components = _components(predictor, X, offset)
+    components = _components(draws, X, offset)
     center = np.mean([c.mean.mean(axis=1) for c in components], axis=0)
     spread = np.max([np.sqrt(c.var) + 1.0 for c in components], axis=0)
-    counts = predictor.model.likelihood.counts
+    counts = draws.model.likelihood.counts
 
     def cdf(y: FloatArray, row: FloatArray) -> FloatArray:
         """Return the probability that a target is at most y in some rows."""
@@ -131,17 +125,18 @@ def _least_count(root: FloatArray) -> FloatArray:
 
 
 def _components(
-    predictor: Predictor, X: FloatArray | CrossCovariance, offset: FloatArray
+    draws: WeightedDraws, X: FloatArray | CrossCovariance, offset: FloatArray
 ) -> list[_Component]:
     """Parts of the mixture, each of no more terms than are its due."""
     components = []
-    groups = equal_rows(predictor.theta)
-    for group in map(predictor.group, groups):
-        rng = stream_of(group.theta, predictor.strategy.seed, _OF_QUANTILES)
-        likelihood = predictor.model.likelihood_at(group.theta).at_new_rows()
-        for part in predictor.kept.parts(predictor.strategy, group):
+    at_theta = equal_rows(draws.theta)
+    n_terms = -(-_TERMS // len(at_theta))
+    for group in map(draws.group, at_theta):
+        rng = stream_of(group.theta, draws.strategy.seed, _OF_QUANTILES)
+        likelihood = draws.model.likelihood_at(group.theta).at_new_rows()
+        for part in draws.parts(group):
             mean, var = part.conditional.predict(X)
-            share = np.exp(part.log_weight) / predictor.multiplicity.sum()
+            share = np.exp(part.log_weight) / draws.total
             component = _Component(likelihood, mean + offset[:, None], var, share)
-            components.append(component.thin(-(-_TERMS // len(groups)), rng))
+            components.append(component.thin(n_terms, rng))
     return components

@@ -18,6 +18,7 @@ from ..importance.density import ReferenceDensity
 from ..model.joint import LatentGP
 from ..parallel.threads import one_thread
 from ..parallel.workers import Workers
+from .groups import equal_rows
 from .strategy import ImportanceLatent, LatentStrategy
 
 #: Distinct thetas per task of a worker.
@@ -45,14 +46,6 @@ _DRAWS_PER_TERM = 10
 _MOST_DRAWS_JUDGED = 1000
 #: Most training rows at which errors are judged.
 _MOST_ROWS_JUDGED = 200
-
-
-def equal_rows(theta: FloatArray) -> list[IntArray]:
-    """Return the positions of equal rows, in the order of first appearance."""
-    groups: dict[bytes, list[int]] = {}
-    for position, row in enumerate(theta):
-        groups.setdefault(row.tobytes(), []).append(position)
-    return [np.array(positions, dtype=np.intp) for positions in groups.values()]
 
 
 class Subset(NamedTuple):

@@ -21,7 +21,7 @@ from skgpmcmc.prediction import (
     spread_subset,
     typical_values,
 )
-from skgpmcmc.prediction.subset import FEWEST_DRAWS, LARGEST_ERROR, MOST_DRAWS, equal_rows
+from skgpmcmc.prediction.subset import FEWEST_DRAWS, LARGEST_ERROR, MOST_DRAWS
 
 from ..helpers import (
     THREE_THETA,
@@ -208,6 +208,17 @@ def predictor(strategy=INTEGRATED, approximation=None, n_distinct=4, likelihood=
     return Predictor(model, theta, f, weight, arrays, strategy)
 
 
+def with_draws(used, rows):
+    """Return the predictor for some of its draws, in any order."""
+    return replace(
+        used,
+        theta=used.theta[rows],
+        f=used.f[rows],
+        multiplicity=used.multiplicity[rows],
+        density_arrays=tuple(array[rows] for array in used.density_arrays),
+    )
+
+
 X_NEW = np.random.default_rng(4).uniform(-0.2, 1.2, size=(7, 2))
 SOME = ImportanceLatent(11, 5, 0.05)
 BOTH = [np.full(7, -1.0), np.full(7, 1.0)]
@@ -270,6 +281,21 @@ def test_averages_over_weighted_particles_by_hand(n_distinct):
     assert_allclose(latent_variance, variance, rtol=1e-4)
 
 
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_both_classes_by_one_integral_are_those_of_two(likelihood, size):
+    """Also where all draws agree that a class is as good as impossible."""
+    used = predictor(OwnLatent(), likelihood=likelihood)
+    used = replace(used, f=size * (1.0 + np.abs(used.f)) * np.sign(used.f[0]))
+    both = used.log_class_probabilities(used.model.covariance.X)
+    targets = [np.full(N, -1.0), np.full(N, 1.0)]
+    expected = used.log_predictive(targets, used.model.covariance.X)
+    assert_allclose(np.exp(both), np.exp(expected), rtol=0.0, atol=1e-10)
+    assert_allclose(both.min(axis=0), expected.min(axis=0), rtol=1e-8)
+    if size > 1.0:
+        assert (both.min(axis=1) < np.log(1e-12)).all()
+
+
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
 def test_without_particles_f_is_integrated_out(approximation):
     used = predictor(INTEGRATED, approximation)
@@ -293,10 +319,10 @@ def test_order_and_repetition_of_draws(strategy):
     used = predictor(strategy)
     expected = used.log_predictive(BOTH, X_NEW)
     order = np.random.default_rng(5).permutation(10)
-    assert_allclose(used._subset(order).log_predictive(BOTH, X_NEW), expected, atol=1e-10)
+    assert_allclose(with_draws(used, order).log_predictive(BOTH, X_NEW), expected, atol=1e-10)
     # A draw with a weight of three is that draw three times.
     rows = np.repeat(np.arange(10), used.multiplicity.astype(int))
-    repeated = replace(used._subset(rows), multiplicity=np.ones(len(rows)))
+    repeated = replace(with_draws(used, rows), multiplicity=np.ones(len(rows)))
     assert_allclose(repeated.log_predictive(BOTH, X_NEW), expected, atol=1e-10)
 
 
@@ -352,8 +378,8 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
 def test_draws_have_the_joint_moments_of_what_is_averaged():
     used = predictor(SOME)
     total, mean, square = used.multiplicity.sum(), 0.0, 0.0
-    for members in equal_rows(used.theta):
-        for conditional, log_weight in used.strategy.weighted_conditionals(used.group(members)):
+    for group in used.groups():
+        for conditional, log_weight in used.strategy.weighted_conditionals(group):
             share = np.exp(log_weight) / total
             means, covariance = conditional.predict_jointly(X_NEW)
             mean = mean + means @ share
@@ -370,13 +396,13 @@ def test_draws_have_the_joint_moments_of_what_is_averaged():
 def test_a_single_function_is_drawn_by_weight_too(n):
     """Places are systematic, and begin at random: with few of them any draw may be taken."""
     used = predictor(OwnLatent(), n_distinct=1)
-    members = np.arange(10)
+    (group,) = used.groups()
     weight = used.multiplicity.astype(int)
     by_column, by_draw = np.zeros(10), np.zeros(10)
     n_places = 2 * weight.sum()
     for place in (np.arange(n_places) + 0.5) / n_places:
         given = SimpleNamespace(uniform=lambda place=place: place, permutation=np.asarray)
-        for _, columns in used._draw_columns(members, n, given):
+        for _, columns in used._draw_columns(group, n, given):
             np.add.at(by_column, columns, 1)
         np.add.at(by_draw, used._resample(n, given), 1)
     assert_array_equal(by_column, 2 * n * weight)
