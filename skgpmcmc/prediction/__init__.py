@@ -1,9 +1,15 @@
 """Averages over the posterior draws."""
 
+from .densities import find_density_arrays
 from .draws import WeightedDraws
 from .predictor import Predictor
 from .strategy import ImportanceLatent, Integrated, LatentStrategy, OwnLatent
-from .subset import density_arrays_at, enough_draws, for_draws, spread_subset, typical_values
+from .subset import (
+    adapt_to_draws,
+    choose_spread_subset,
+    count_enough_draws,
+    typical_values,
+)
 
 __all__ = [
     "ImportanceLatent",
@@ -12,9 +18,9 @@ __all__ = [
     "OwnLatent",
     "Predictor",
     "WeightedDraws",
-    "density_arrays_at",
-    "enough_draws",
-    "for_draws",
-    "spread_subset",
+    "adapt_to_draws",
+    "choose_spread_subset",
+    "count_enough_draws",
+    "find_density_arrays",
     "typical_values",
 ]

@@ -51,13 +51,13 @@ class FactorCache:
     def parts(self, strategy: LatentStrategy, group: Group) -> Iterable[WeightedConditional]:
         """Return what a strategy makes of draws, or have it made, part by part, and keep it.
 
-        The draws are all that share a theta: those of `WeightedDraws.groups`.
+        The group is one of `WeightedDraws.groups`: all draws that share a theta.
         """
         index = int(group.members[0])
         entry = self._entries.get(index)
         if entry is not None:
             return entry.parts
-        return self._keeping(index, strategy.weighted_conditionals(group))
+        return self._keeping(index, strategy.make_conditionals(group))
 
     def _keeping(
         self, index: int, parts: Iterable[WeightedConditional]
@@ -70,7 +70,7 @@ class FactorCache:
             if fits:
                 some.append(part)
                 # Parts of one theta share its factor, which is held once.
-                blocks.update(part.blocks())
+                blocks.update(part.bytes_by_address())
                 fits = self._has_room_for(blocks)
             if not fits:
                 some.clear()

@@ -8,19 +8,19 @@ from .._typing import FloatArray
 from ..model.joint import LatentGP
 from ..parallel.threads import one_thread
 from .draws import WeightedDraws
-from .groups import equal_rows
+from .groups import group_equal_rows
 
 
 def latent_covariance(draws: WeightedDraws, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance of f* by the law of total covariance.
+    """Return mean and covariance of f* by the law of total covariance.
 
-    That is the mean of the covariances given the draws, and the covariance of the means. The latter
-    are taken relative to one of them, so that nothing cancels.
+    The covariance is the mean of the covariances given the draws, plus the covariance of the means.
+    Means are taken relative to one of them, so that nothing cancels.
 
     Parameters
     ----------
     draws : WeightedDraws
-        What is averaged over.
+        Draws that the moments are averages over.
     X_new : ndarray of shape (m, d)
         New rows.
 
@@ -50,14 +50,14 @@ def latent_covariance(draws: WeightedDraws, X_new: FloatArray) -> tuple[FloatArr
     return first + (0.0 if origin is None else origin), covariance
 
 
-def transposed_root(covariance: FloatArray) -> FloatArray:
-    """R' with R R' = covariance (..., m, m), singular where new rows are training rows."""
+def compute_transposed_root(covariance: FloatArray) -> FloatArray:
+    """Return R' with R R' = covariance (..., m, m), singular where new rows are training rows."""
     eigenvalues, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(eigenvalues, 0.0))[..., None, :]
     return np.swapaxes(root, -1, -2)
 
 
-def draws_at(
+def draw_latent_jointly(
     model: LatentGP, theta: FloatArray, f: FloatArray, X_new: FloatArray, seed: int
 ) -> FloatArray:
     """Draw f* at all rows of X_new jointly, one for each draw of theta (S, p) and f (S, n).
@@ -71,10 +71,10 @@ def draws_at(
     noise = np.random.default_rng(seed).standard_normal((len(theta), *shape))
     out = np.empty_like(noise)
     with one_thread():
-        for members in equal_rows(theta):
+        for members in group_equal_rows(theta):
             given = model.prior_at(theta[members[0]]).condition_on(np.asfortranarray(f[members].T))
             means, covariances = given.predict_jointly(X_new)
-            steps = np.moveaxis(noise[members], 0, -2) @ transposed_root(covariances)
+            steps = np.moveaxis(noise[members], 0, -2) @ compute_transposed_root(covariances)
             by_function = np.swapaxes(means.reshape(*shape, -1), -1, -2)
             out[members] = np.moveaxis(by_function + steps, -2, 0)
     return out

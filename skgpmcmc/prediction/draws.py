@@ -1,7 +1,4 @@
-"""Posterior draws with weights, in groups of equal theta, and the conditionals of f that they give.
-
-Draws with equal theta share one factorization, which is kept from one prediction to the next.
-"""
+"""Posterior draws with weights, and the conditionals of f* that they give, theta by theta."""
 
 from __future__ import annotations
 
@@ -13,14 +10,16 @@ from .._typing import FloatArray, IntArray
 from ..importance.density import ReferenceDensity
 from ..model.joint import LatentGP
 from .cache import FactorCache
-from .groups import Group, equal_rows
+from .densities import find_density_arrays
+from .groups import Group, group_equal_rows
 from .strategy import LatentStrategy, WeightedConditional
-from .subset import density_arrays_at
 
 
 @dataclass(frozen=True, eq=False)
 class WeightedDraws:
-    """S posterior draws, each of which stands for some.
+    """S posterior draws, each of which stands for a number of draws.
+
+    Draws with equal theta share one factorization, which is kept from one prediction to the next.
 
     Attributes
     ----------
@@ -32,15 +31,15 @@ class WeightedDraws:
         How many draws each stands for.
     density_arrays : tuple of ndarray of shape (S, n), or None
         What the densities of f near p(f | y, theta) are made of, such as the sites of EP; functions
-        of theta. None has them found by the first prediction.
+        of theta. With None the first prediction finds these arrays.
     strategy : LatentStrategy
         How f is averaged at each theta.
     reference : ReferenceDensity or None
         What finds `density_arrays` where there are none.
     cache_bytes : int
-        Room for factors that are kept.
+        Largest memory of the factors that are kept.
     cache : FactorCache
-        These factors; they change no result.
+        The factors that are kept; they change no result.
     """
 
     model: LatentGP
@@ -64,7 +63,7 @@ class WeightedDraws:
 
     def groups(self) -> Iterator[Group]:
         """Give all draws, those with equal theta together, in the order of first appearance."""
-        return map(self.group, equal_rows(self.theta))
+        return map(self.group, group_equal_rows(self.theta))
 
     def group(self, members: IntArray) -> Group:
         """Return the draws at these positions, which are all that share a theta."""
@@ -89,4 +88,4 @@ class WeightedDraws:
 
     @cached_property
     def _arrays_found_late(self) -> tuple[FloatArray, ...]:
-        return density_arrays_at(self.model, self.reference, self.theta)
+        return find_density_arrays(self.model, self.reference, self.theta)

@@ -13,11 +13,14 @@ from ..importance.interpolated import density_from
 from ..model.joint import LatentGP
 from ..model.prior import GaussianPrior
 
-#: Most draws whose f are handled at once; bounds the memory for particles at new rows.
+#: Distinct thetas in a task of a worker. It is fixed, so that sums do not depend on the number of
+#: workers.
+GROUPS_PER_TASK = 8
+#: Draws whose f are handled at once, at most: this bounds the memory for their means at new rows.
 _MOST_AT_ONCE = 400
 
 
-def equal_rows(theta: FloatArray) -> list[IntArray]:
+def group_equal_rows(theta: FloatArray) -> list[IntArray]:
     """Return the positions of equal rows, in the order of first appearance."""
     groups: dict[bytes, list[int]] = {}
     for position, row in enumerate(theta):
@@ -25,8 +28,8 @@ def equal_rows(theta: FloatArray) -> list[IntArray]:
     return [np.array(positions, dtype=np.intp) for positions in groups.values()]
 
 
-def stream_of(theta: FloatArray, seed: int, *purpose: int) -> np.random.Generator:
-    """Return the random numbers that belong to a theta, others for another purpose."""
+def make_stream(theta: FloatArray, seed: int, *purpose: int) -> np.random.Generator:
+    """Return the stream of random numbers that belongs to a theta and a purpose."""
     return np.random.default_rng([seed, *purpose, *theta.view(np.uint32).tolist()])
 
 
@@ -40,21 +43,21 @@ class Group(NamedTuple):
     multiplicity: FloatArray  # (g,), how many draws each stands for
     density_arrays: tuple[FloatArray, ...]  # each (n,), see `WeightedDraws`
 
-    def prior(self) -> GaussianPrior:
+    def make_prior(self) -> GaussianPrior:
         """Return the prior of f there; it is factored anew at every call."""
         return self.model.prior_at(self.theta)
 
-    def density(self) -> Density:
+    def make_density(self) -> Density:
         """Return the density near p(f | y, theta), factored anew at every call."""
-        return density_from(self.model, self.prior(), *self.density_arrays)
+        return density_from(self.model, self.make_prior(), *self.density_arrays)
 
-    def some_at_a_time(self) -> Iterator[Group]:
-        """Give the draws, as many at a time as fit in memory.
+    def split_into_portions(self) -> Iterator[Group]:
+        """Give the draws in portions that fit in memory.
 
         Yields
         ------
         Group
-            Some of them.
+            A portion of the draws.
         """
         for some in np.array_split(np.arange(len(self.f)), -(-len(self.f) // _MOST_AT_ONCE)):
             yield self._replace(

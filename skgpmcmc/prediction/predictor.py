@@ -24,11 +24,10 @@ from ..model.covariance import Covariance, CrossCovariance
 from ..model.prior import Conditional
 from ..parallel.threads import one_thread
 from .cache import FactorCache
-from .covariance import latent_covariance, transposed_root
+from .covariance import compute_transposed_root, latent_covariance
 from .draws import WeightedDraws
-from .groups import Group, equal_rows
+from .groups import GROUPS_PER_TASK, Group, group_equal_rows
 from .strategy import LatentStrategy
-from .subset import GROUPS_PER_TASK
 from .summary import (
     ClassProbabilities,
     Expectation,
@@ -41,9 +40,9 @@ from .summary import (
     moments_of_target,
 )
 
-#: New rows that are handled at once.
+#: New rows that are handled at once: this bounds the memory for their covariances.
 _ROW_BATCH = 1000
-#: Keeps the last of many places within a sum that is rounded.
+#: Share of a sum within which all places lie, as the sum is rounded.
 _NEARLY_ONE = 1.0 - 1e-9
 #: Most distances between new and training rows that are kept from one theta to the next (40 MB).
 _MAX_DISTANCES = 5_000_000
@@ -58,7 +57,7 @@ class _RowBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Predictor(WeightedDraws):
-    """Averages over S posterior draws; see `WeightedDraws` for its attributes."""
+    """Posterior predictive averages over S draws; see `WeightedDraws` for the attributes."""
 
     def log_predictive(
         self,
@@ -85,7 +84,7 @@ class Predictor(WeightedDraws):
         ndarray of shape (k, m)
             Natural logs; minus infinity where even the log is below all numbers.
         """
-        summary = LogPredictive(self.model, np.stack(y_new), _per_row(offset, X_new))
+        summary = LogPredictive(self.model, np.stack(y_new), _broadcast_to_rows(offset, X_new))
         return self._log_average(summary, X_new, n_jobs)
 
     def log_class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
@@ -125,7 +124,7 @@ class Predictor(WeightedDraws):
         ndarray of shape (k, m)
             Averages over the draws.
         """
-        summary = Expectation(self.model, function, _per_row(offset, X_new))
+        summary = Expectation(self.model, function, _broadcast_to_rows(offset, X_new))
         return self._average(summary, X_new, n_jobs, "The prediction")
 
     def _average(
@@ -158,13 +157,13 @@ class Predictor(WeightedDraws):
         Of counts the least that has at least the probability at or below it. Where f is not
         integrated out, some of what it is averaged over stands for the rest.
         """
-        from .quantiles import quantiles_of
+        from .quantiles import find_quantiles
 
-        offset = _per_row(offset, X_new)
-        with one_thread(), _overflow_is_refused_later():
+        offset = _broadcast_to_rows(offset, X_new)
+        with one_thread(), _ignore_overflow():
             by_batch = [
-                quantiles_of(self, probabilities, batch.X, offset[batch.rows])
-                for batch in _batches(self.model.covariance, X_new)
+                find_quantiles(self, probabilities, batch.X, offset[batch.rows])
+                for batch in _split_into_batches(self.model.covariance, X_new)
             ]
         quantiles = np.concatenate(by_batch, axis=1)
         self.refuse_overflow("The quantile", quantiles, X_new)
@@ -175,7 +174,7 @@ class Predictor(WeightedDraws):
 
         With an axis in front for C latent functions.
         """
-        with one_thread(), _overflow_is_refused_later():
+        with one_thread(), _ignore_overflow():
             mean, covariance = latent_covariance(self, X_new)
         self._refuse_covariances(covariance, X_new)
         return mean, covariance
@@ -199,7 +198,7 @@ class Predictor(WeightedDraws):
 
         Each (m,), or (C, m) for C latent functions.
         """
-        summary = Expectation(self.model, moments_of_latent, _per_row(0.0, X_new))
+        summary = Expectation(self.model, moments_of_latent, _broadcast_to_rows(0.0, X_new))
         what = "The variance of the latent function"
         return _total_variance(*self._average(summary, X_new, n_jobs, what))
 
@@ -220,7 +219,7 @@ class Predictor(WeightedDraws):
         chosen = self._resample(n_draws, rng)
         f = (self._sample_latent(X_new, chosen, rng) + offset).reshape(n_draws, -1)
         likelihoods = (self.model.likelihood_at(self.theta[draw]) for draw in chosen)
-        with _overflow_is_refused_later():
+        with _ignore_overflow():
             laws = zip(likelihoods, f, strict=True)
             targets = np.stack([law.at_new_rows().sample(row, rng) for law, row in laws])
         self.refuse_overflow("A draw of the target", targets, X_new)
@@ -237,13 +236,13 @@ class Predictor(WeightedDraws):
     ) -> FloatArray:
         noise = rng.standard_normal((len(chosen), *self.model.shape_at(len(X_new))))
         out = np.full_like(noise, np.nan)
-        with one_thread(), _overflow_is_refused_later():
+        with one_thread(), _ignore_overflow():
             for group in self.groups():
                 rows = rng.permutation(np.flatnonzero(np.isin(chosen, group.members)))
                 at = iter(rows)
                 for conditional, columns in self._draw_columns(group, len(rows), rng):
                     some = np.array([*islice(at, len(columns))], dtype=np.intp)
-                    out[some] = self._continued(conditional, columns, noise[some], X_new)
+                    out[some] = self._continue_latent(conditional, columns, noise[some], X_new)
         self.refuse_overflow("A draw of the latent function", out, X_new)
         return out
 
@@ -257,10 +256,10 @@ class Predictor(WeightedDraws):
             mass = np.exp(part.log_weight).sum()
             here = places[(places >= 0.0) & (places < mass)]
             if len(here):
-                yield part.conditional, part.columns_at(here)
+                yield part.conditional, part.find_columns(here)
             places = places - mass
 
-    def _continued(
+    def _continue_latent(
         self, conditional: Conditional, columns: IntArray, noise: FloatArray, X_new: FloatArray
     ) -> FloatArray:
         """Draws of f* at all rows jointly, given columns of f; of the shape of noise."""
@@ -268,7 +267,7 @@ class Predictor(WeightedDraws):
         means, covariances = conditional.of(distinct).predict_jointly(X_new)
         self._refuse_covariances(covariances, X_new)
         # One draw a row, where there are several functions for each of them.
-        steps = np.moveaxis(noise, 0, -2) @ transposed_root(covariances)
+        steps = np.moveaxis(noise, 0, -2) @ compute_transposed_root(covariances)
         return np.moveaxis(np.swapaxes(means[..., which], -1, -2) + steps, -2, 0)
 
     def _refuse_covariances(self, covariances: FloatArray, X_new: FloatArray) -> None:
@@ -295,7 +294,7 @@ class Predictor(WeightedDraws):
         by_row = legal.reshape(-1, len(X_new))
         row = int(np.argmin(by_row.all(axis=0)))
         value = values.reshape(by_row.shape)[np.argmin(by_row[:, row]), row]
-        with _overflow_is_refused_later():
+        with _ignore_overflow():
             summary = Expectation(self.model, moments_of_latent, np.zeros(1))
             _, square, within = self._sum_over_draws(summary, X_new[[row]], 1)
             sd = np.sqrt((square + within).max() / self.total)
@@ -314,13 +313,13 @@ class Predictor(WeightedDraws):
     def _sum_over_draws(
         self, summary: Summary, X_new: FloatArray, n_jobs: int | None
     ) -> FloatArray:
-        at_theta = equal_rows(self.theta)
+        at_theta = group_equal_rows(self.theta)
         if self._is_brief(len(at_theta), len(X_new)):
             n_jobs = 1
         tasks = [
             at_theta[i : i + GROUPS_PER_TASK] for i in range(0, len(at_theta), GROUPS_PER_TASK)
         ]
-        with _overflow_is_refused_later():
+        with _ignore_overflow():
             by_task = joblib.Parallel(n_jobs=n_jobs)(
                 joblib.delayed(_summarize)(
                     [self.group(members) for members in task],
@@ -334,12 +333,12 @@ class Predictor(WeightedDraws):
             return np.asarray(summary.combine.reduce(list(by_task), axis=0))
 
     def _is_brief(self, n_groups: int, n_rows: int) -> bool:
-        """Whether factors are what a call costs, and are here, or will be once it is made."""
+        """Return whether a call costs little once factors are made, and the cache can hold them."""
         n = self.f.shape[1]
         return n_rows <= n and 8 * n_groups * n * n <= self.cache.room
 
 
-def _batches(covariance: Covariance, X_new: FloatArray) -> list[_RowBatch]:
+def _split_into_batches(covariance: Covariance, X_new: FloatArray) -> list[_RowBatch]:
     """Part new rows into batches, bound to the kernel where that takes little memory.
 
     Bound rows keep their distances to the training inputs, which all thetas share.
@@ -351,7 +350,7 @@ def _batches(covariance: Covariance, X_new: FloatArray) -> list[_RowBatch]:
     ]
 
 
-def _overflow_is_refused_later() -> np.errstate:
+def _ignore_overflow() -> np.errstate:
     """Context without warnings about numbers that `Predictor.refuse_overflow` looks for."""
     return np.errstate(over="ignore", invalid="ignore")
 
@@ -364,8 +363,8 @@ def _summarize(
     X_new: FloatArray,
 ) -> FloatArray:
     """Combine a summary over the draws of some groups; (k, m) or (k, C, m)."""
-    with one_thread(), _overflow_is_refused_later():
-        batches = _batches(groups[0].model.covariance, X_new)
+    with one_thread(), _ignore_overflow():
+        batches = _split_into_batches(groups[0].model.covariance, X_new)
         totals: list[FloatArray | None] = [None] * len(batches)
         for group in groups:
             # The matrices of a theta go with its iterator, unless there is room for them.
@@ -385,5 +384,5 @@ def _total_variance(
     return mean, np.maximum(square - mean**2, 0.0) + within
 
 
-def _per_row(offset: FloatArray | float, X_new: FloatArray) -> FloatArray:
+def _broadcast_to_rows(offset: FloatArray | float, X_new: FloatArray) -> FloatArray:
     return np.broadcast_to(np.asarray(offset, dtype=float), len(X_new))

@@ -12,9 +12,9 @@ from .._typing import FloatArray, IntArray
 from ..likelihoods.base import Likelihood
 from ..model.covariance import CrossCovariance
 from .draws import WeightedDraws
-from .groups import equal_rows, stream_of
+from .groups import group_equal_rows, make_stream
 
-#: Terms of a distribution function whose quantiles are sought.
+#: Terms of a distribution function, at least, over all thetas: the search evaluates it often.
 _TERMS = 200
 #: Purpose of the random numbers of quantiles, for their stream.
 _OF_QUANTILES = 2
@@ -38,9 +38,9 @@ class _Component(NamedTuple):
     share: FloatArray  # (g,), of the posterior
 
     def thin(self, n: int, rng: np.random.Generator) -> _Component:
-        """Return n means in each row in place of more, one from each n-th of them in their order.
+        """Return a component with at most n means in each row, one from each n-th of the sorted.
 
-        They are drawn by their shares: nothing is biased, and few are nearly as good as all.
+        Means are drawn by their shares: nothing is biased, and few are nearly as good as all.
         """
         if len(self.share) <= n:
             return self
@@ -55,7 +55,7 @@ class _Component(NamedTuple):
         return self._replace(mean=mean, share=np.full(n, total / n))
 
     def cdf(self, y: FloatArray, rows: IntArray) -> FloatArray:
-        """Share of these draws times the probability of a target of at most y in some rows."""
+        """Return the share of these draws times the probability of at most y, in some rows."""
         found = np.empty(len(rows))
         step = max(_TERMS_PER_CALL // len(self.share), 1)
         for some in (slice(i, i + step) for i in range(0, len(rows), step)):
@@ -65,7 +65,7 @@ class _Component(NamedTuple):
         return found
 
 
-def quantiles_of(
+def find_quantiles(
     draws: WeightedDraws,
     probabilities: Sequence[float],
     X: FloatArray | CrossCovariance,
@@ -76,7 +76,7 @@ def quantiles_of(
     Parameters
     ----------
     draws : WeightedDraws
-        What is averaged over.
+        Draws whose distribution functions are averaged.
     probabilities : sequence of k floats
         Between 0 and 1.
     X : ndarray of shape (m, d) or CrossCovariance
@@ -89,7 +89,7 @@ def quantiles_of(
     ndarray of shape (k, m)
         On the scale of encoded targets.
     """
-    components = _components(draws, X, offset)
+    components = _make_components(draws, X, offset)
     center = np.mean([c.mean.mean(axis=1) for c in components], axis=0)
     spread = np.max([np.sqrt(c.var) + 1.0 for c in components], axis=0)
     counts = draws.model.likelihood.counts
@@ -114,25 +114,25 @@ def quantiles_of(
         bracket = elementwise.bracket_root(gap, center - spread, center + spread, args=args).bracket
         error = _QUANTILE_TOLERANCE * min(probability, 1.0 - probability)
         root = elementwise.find_root(gap, bracket, args=args, tolerances={"fatol": error}).x
-        found.append(_least_count(np.expm1(root)) if counts else root)
+        found.append(_round_up_to_count(np.expm1(root)) if counts else root)
     return np.stack(found)
 
 
-def _least_count(root: FloatArray) -> FloatArray:
+def _round_up_to_count(root: FloatArray) -> FloatArray:
     """Return the first integer from a root on that is no less than zero."""
     root = np.maximum(root, 0.0)
     return np.ceil(root - _NEAR_INTEGER * (1.0 + root))
 
 
-def _components(
+def _make_components(
     draws: WeightedDraws, X: FloatArray | CrossCovariance, offset: FloatArray
 ) -> list[_Component]:
-    """Parts of the mixture, each of no more terms than are its due."""
+    """Return the components of the mixture, each with at most an equal share of the terms."""
     components = []
-    at_theta = equal_rows(draws.theta)
+    at_theta = group_equal_rows(draws.theta)
     n_terms = -(-_TERMS // len(at_theta))
     for group in map(draws.group, at_theta):
-        rng = stream_of(group.theta, draws.strategy.seed, _OF_QUANTILES)
+        rng = make_stream(group.theta, draws.strategy.seed, _OF_QUANTILES)
         likelihood = draws.model.likelihood_at(group.theta).at_new_rows()
         for part in draws.parts(group):
             mean, var = part.conditional.predict(X)

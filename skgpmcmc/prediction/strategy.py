@@ -16,24 +16,24 @@ from ..importance.estimate import importance_estimate, log_importance_weights
 from ..model.joint import LatentGP
 from ..model.prior import Conditional
 from ..numerics.linalg import NotPositiveDefiniteError, log_sum
-from .groups import Group, stream_of
+from .groups import Group, make_stream
 
-#: Importance draws of f for each further draw that has the same theta.
+#: Importance draws of f for each further draw that has the same theta; see `n_fresh`.
 _N_MORE = 4
 
 
 class WeightedConditional(NamedTuple):
-    """Some of what f is averaged over at a theta."""
+    """f* given some of the f that are averaged over at a theta, with the weight of each."""
 
     conditional: Conditional  # f* given some f, a column each
     log_weight: FloatArray  # (g,), of the columns; over all parts they add up to the multiplicity
 
-    def blocks(self) -> dict[int, int]:
-        """Return the memory of its arrays: numbers of bytes by address."""
+    def bytes_by_address(self) -> dict[int, int]:
+        """Return the size of each array that it holds, by the address of the array."""
         arrays = (*self.conditional.arrays(), self.log_weight)
         return {array.ctypes.data: array.nbytes for array in arrays}
 
-    def columns_at(self, places: FloatArray) -> IntArray:
+    def find_columns(self, places: FloatArray) -> IntArray:
         """Return the columns at these places of the cumulative sum of the weights."""
         ends = np.cumsum(np.exp(self.log_weight))
         return np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1)
@@ -46,10 +46,9 @@ class LatentStrategy(ABC):
     Attributes
     ----------
     seed : int
-        Of the random numbers that belong to a theta: the same whenever they are needed.
+        Seed of the random numbers of each theta, which are the same whenever they are needed.
     inefficiency : float
-        Of the columns that f is averaged over: so many are worth one independent draw. 0 where f
-        is integrated out.
+        Number of columns that are worth one independent draw of f; 0 where f is integrated out.
     """
 
     inefficiency: ClassVar[float]
@@ -57,8 +56,8 @@ class LatentStrategy(ABC):
     seed: int = 0
 
     @abstractmethod
-    def weighted_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
-        """Give what f is averaged over, some at a time."""
+    def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
+        """Give f* given what f is averaged over at the theta of a group, in portions."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ class Integrated(LatentStrategy):
 
     inefficiency: ClassVar[float] = 0.0
 
-    def weighted_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
+    def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """See `LatentStrategy`."""
-        conditional = group.density().q.conditional()
+        conditional = group.make_density().q.conditional()
         return iter(
             [WeightedConditional(conditional, np.log(group.multiplicity.sum(keepdims=True)))]
         )
@@ -84,13 +83,12 @@ class OwnLatent(LatentStrategy):
 
     inefficiency: ClassVar[float] = 1.0
 
-    def weighted_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
+    def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """See `LatentStrategy`."""
-        prior = group.prior()
-        some_at_a_time = group.some_at_a_time()
+        prior = group.make_prior()
         return (
             WeightedConditional(prior.condition_on(some.f.T), np.log(some.multiplicity))
-            for some in some_at_a_time
+            for some in group.split_into_portions()
         )
 
 
@@ -118,24 +116,24 @@ class ImportanceLatent(OwnLatent):
     unit: float = 1.0
 
     def n_fresh(self, multiplicity: float) -> int:
-        """Importance draws of f at a theta whose draws have this multiplicity together.
+        """Return the number of importance draws at a theta whose draws have this multiplicity.
 
-        All draws of a theta compete with the same ones, so that the noise of an average there is
-        theirs: for it to fall with the number of draws, they have to grow with it.
+        All draws of a theta compete with the same importance draws, whose noise an average at that
+        theta has: it falls with the number of draws only if importance draws become more too.
         """
         return self.n + int(_N_MORE * max(multiplicity / self.unit - 1.0, 0.0))
 
-    def weighted_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
+    def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """See `LatentStrategy`."""
-        density = group.density()
-        rng = stream_of(group.theta, self.seed)
-        weighted = partial(self._weighted_latent, density=density, rng=rng)
-        return map(weighted, group.some_at_a_time())
+        density = group.make_density()
+        rng = make_stream(group.theta, self.seed)
+        weigh = partial(self._weigh_latent, density=density, rng=rng)
+        return map(weigh, group.split_into_portions())
 
-    def _weighted_latent(
+    def _weigh_latent(
         self, group: Group, density: Density, rng: np.random.Generator
     ) -> WeightedConditional:
-        """All f that stand for some draws, and their weights."""
+        """Return f* given the own f of some draws and fresh ones, with their weights."""
         model = group.model
         own = group.f.T
         n = self.n_fresh(group.multiplicity.sum())
@@ -144,7 +142,7 @@ class ImportanceLatent(OwnLatent):
                 model, density.factorize(), n, rng, defensive=self.defensive
             )
         except NotPositiveDefiniteError as error:
-            raise ValueError(_no_factor(model, group.theta)) from error
+            raise ValueError(_no_factor_message(model, group.theta)) from error
         own_log = log_importance_weights(model, density, own, defensive=self.defensive)
         # Each own f competes with all fresh ones: conditional importance sampling.
         log_total = np.logaddexp(own_log, log_sum(fresh.log_weights))
@@ -154,7 +152,7 @@ class ImportanceLatent(OwnLatent):
         return WeightedConditional(density.q.prior.condition_on(every), log_weight)
 
 
-def _no_factor(model: LatentGP, theta: FloatArray) -> str:
+def _no_factor_message(model: LatentGP, theta: FloatArray) -> str:
     """Message for a theta of the chains at which f cannot be drawn anew."""
     values = model.hyperprior.describe(theta)
     return (

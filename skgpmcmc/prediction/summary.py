@@ -1,4 +1,4 @@
-"""What is added up over draws: logs of densities, probabilities of classes, and moments."""
+"""Summaries that are added up over draws: log densities, probabilities of classes, moments."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from ..likelihoods.base import Likelihood
 from ..model.joint import LatentGP
 from ..model.prior import LatentMoments
 from ..numerics.linalg import log_sum
-from .groups import stream_of
+from .groups import make_stream
 
-#: Pairs of continuations of each f to a new row, where classes have a latent function each.
+#: Antithetic pairs of continuations of each f to a new row, for a softmax. Few are enough, as there
+#: are many f.
 _N_PAIRS = 2
 #: Purpose of the random numbers of these continuations, for their stream.
 _OF_CLASSES = 1
 
 
 class Summary(Protocol):
-    """What is added up over draws."""
+    """A function of the moments of f* that is added up over draws."""
 
     combine: ClassVar[np.ufunc]
 
@@ -97,7 +98,7 @@ class ClassProbabilities:
         """See `Summary`."""
         mean = moments.mean
         sd = np.sqrt(moments.var)[..., None]
-        rng = stream_of(theta, self.seed, _OF_CLASSES)
+        rng = make_stream(theta, self.seed, _OF_CLASSES)
         total = np.zeros(mean.shape[:2])
         for _ in range(_N_PAIRS):
             step = sd * rng.standard_normal((len(mean), 1, mean.shape[2]))

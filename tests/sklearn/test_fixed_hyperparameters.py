@@ -60,7 +60,7 @@ def test_all_draws_enter_a_prediction():
     assert predictor.multiplicity.tolist() == [1.0] * 140
     for n_draws, n_fresh in ((1, 48), (2, 52), (140, 48 + 4 * 139)):
         some = predictor.group(np.arange(n_draws))
-        ((given, _),) = predictor.strategy.weighted_conditionals(some)
+        ((given, _),) = predictor.strategy.make_conditionals(some)
         assert given.coefficients.shape == (6, n_draws + n_fresh)
 
 

@@ -20,7 +20,7 @@ from skgpmcmc.prediction import (
     Integrated,
     OwnLatent,
     Predictor,
-    density_arrays_at,
+    find_density_arrays,
 )
 from skgpmcmc.prediction.cache import FactorCache
 
@@ -43,7 +43,7 @@ def predictor(strategy="particles", room=PLENTY):
     theta = np.array([0.8, -0.9]) + 0.3 * rng.standard_normal((N_THETAS, 2))
     theta[1] = theta[0]  # two draws that share all
     f = np.array([model.prior_at(t).sample(rng) for t in theta])
-    arrays = density_arrays_at(model, EP(), theta)
+    arrays = find_density_arrays(model, EP(), theta)
     weight = rng.integers(1, 4, size=N_THETAS).astype(float)
     return Predictor(model, theta, f, weight, arrays, STRATEGIES[strategy], cache_bytes=room)
 
@@ -177,9 +177,9 @@ class Several(NamedTuple):
 
     n: int
 
-    def weighted_conditionals(self, group):
+    def make_conditionals(self, group):
         for _ in range(self.n):
-            yield from OwnLatent().weighted_conditionals(group)
+            yield from OwnLatent().make_conditionals(group)
 
 
 def n_bytes_of_parts(used, group):
