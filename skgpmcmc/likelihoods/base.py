@@ -295,7 +295,7 @@ class Likelihood(ABC):
     def log_class_probabilities(
         self, mean: FloatArray, var: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Logs of the means of p(y | f) over f ~ N(mean, var), of the classes y = -1.0 and +1.0.
+        """Return the logs of the means of p(y | f) over f ~ N(mean, var), for y = -1.0 and +1.0.
 
         Classifiers of two classes use it. Here it takes two integrals, which need not add up to
         one.

@@ -88,7 +88,7 @@ class Predictor(WeightedDraws):
         return self._log_average(summary, X_new, n_jobs)
 
     def log_class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
-        """Logs of the posterior predictive probabilities of the classes -1.0 and +1.0; (2, m)."""
+        """Return logs of the predictive probabilities of the classes -1.0 and +1.0; (2, m)."""
         return self._log_average(LogClassProbabilities(self.model), X_new, n_jobs)
 
     def _log_average(self, summary: Summary, X_new: FloatArray, n_jobs: int | None) -> FloatArray:
