@@ -85,7 +85,7 @@ def main() -> None:
     proba, seconds = timed(default, X_new)
     one_row = np.median([timed(default, X_new[[i]])[1] for i in range(N_CALLS)])
     _, seconds_many = timed(default, new_rows(X, MANY, np.random.default_rng(2)))
-    kept = default._predictor.kept.n_bytes
+    kept = default._predictor.cache.n_bytes
     every = with_predict_draws(default, X, y, None)
     proba_all, seconds_all = timed(every, X_new)
     n_thetas, n_thetas_all = (len(np.unique(c._predictor.theta, axis=0)) for c in (default, every))

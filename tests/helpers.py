@@ -6,9 +6,11 @@ statistical ones take theirs from `seeded`, which the option ``--seed`` changes.
 is random too, its error is part of the z-score.
 """
 
+import gc
 import inspect
 import os
 import pickle
+import types
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -215,6 +217,23 @@ def in_one_test(names, cases, ids=None):
         return through_all
 
     return decorated
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def reachable(root):
+    """Every object that is held, directly or not, by another one; code and modules left out."""
+    seen, todo = {}, [root]
+    while todo:
+        found = todo.pop()
+        if id(found) in seen or isinstance(found, type | types.ModuleType | types.FunctionType):
+            continue
+        seen[id(found)] = found
+        todo.extend(gc.get_referents(found))
+        if isinstance(found, np.ndarray) and found.base is not None:
+            todo.append(found.base)
+    return seen.values()
 
 
 # --- models ---------------------------------------------------------------------------------------

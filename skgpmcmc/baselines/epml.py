@@ -195,8 +195,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         """
         mean, var = self.latent_mean_and_variance(X)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
-        log_p = np.stack([likelihood.log_predictive(y, mean, var) for y in (-1.0, 1.0)])
-        return normalize_columns(log_p)
+        return normalize_columns(np.stack(likelihood.log_class_probabilities(mean, var)))
 
     def latent_mean_and_variance(self, X):
         """Mean and variance of the latent function under the Gaussian approximation.

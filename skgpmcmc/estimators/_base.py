@@ -28,19 +28,18 @@ from ..model.names import element_names
 from ..model.observations import Observations
 from ..parallel.threads import one_thread
 from ..parallel.workers import LostWorkersError
+from ..prediction.densities import find_density_arrays
 from ..prediction.predictor import Predictor
 from ..prediction.strategy import (
-    FactorCache,
     ImportanceLatent,
     Integrated,
     LatentStrategy,
     OwnLatent,
 )
 from ..prediction.subset import (
-    density_arrays_at,
-    enough_draws,
-    for_draws,
-    spread_subset,
+    adapt_to_draws,
+    choose_spread_subset,
+    count_enough_draws,
     typical_values,
 )
 from ..run.advice import convergence_message, remedy
@@ -279,7 +278,7 @@ class BaseBayesianGP(
         f = draws.f.reshape(n_chains * n_draws, -1)
         strategy = _strategy(own, rng)
         wanted = self._n_for_predictions(own, theta, f, strategy)
-        rows, multiplicity = spread_subset(theta, wanted, rng)
+        rows, multiplicity = choose_spread_subset(theta, wanted, rng)
         arrays = self._density_arrays(run, own, theta[rows])
         marked = {} if draws.marked is None else {"marked_samples_": MarkedSamples.of(draws.marked)}
         return {
@@ -298,9 +297,9 @@ class BaseBayesianGP(
                 f[rows],
                 multiplicity,
                 arrays,
-                for_draws(strategy, multiplicity),
+                adapt_to_draws(strategy, multiplicity),
                 reference=own.reference if arrays is None else None,
-                kept=FactorCache(self.predict_cache_bytes // len(run.models)),
+                cache_bytes=self.predict_cache_bytes // len(run.models),
             ),
             "_for_predictions": prediction_params(self),
         }
@@ -317,7 +316,7 @@ class BaseBayesianGP(
         conditional = own.reference if own.draws.f_is_mean else None
         labels = is_classifier(self)
         typical = typical_values(own.model, theta, f, labels=labels, conditional=conditional)
-        return enough_draws(*typical, strategy)
+        return count_enough_draws(*typical, strategy)
 
     def _density_arrays(
         self, run: SamplingRun, own: ModelRun, theta: np.ndarray
@@ -329,7 +328,7 @@ class BaseBayesianGP(
         if run.interrupted:
             return None
         try:
-            return density_arrays_at(own.model, own.reference, theta, self.n_jobs)
+            return find_density_arrays(own.model, own.reference, theta, self.n_jobs)
         except (KeyboardInterrupt, LostWorkersError):
             warn(
                 "Interrupted after the last draw: all draws are kept, and the first prediction "

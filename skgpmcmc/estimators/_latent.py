@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from .._params import check_choice, check_integer
-from ..prediction.covariance import draws_at
+from ..prediction.covariance import draw_latent_jointly
 from ..run.leave_one_out import LOO_METHODS, LeaveOneOut, leave_one_out
 from ..run.memory import require_memory
 from ..run.records import Draws, with_latent_draws
@@ -256,7 +256,7 @@ class OneLatentFunction(BaseBayesianGP):
         f = draws.f.reshape(*many, model.likelihood.n_functions, -1)
         if len(rows.X_aside):
             flat = (part.reshape(many[0] * many[1], -1) for part in (draws.theta, draws.f))
-            aside = draws_at(model, *flat, rows.X_aside, self._evidence_parts[1])
+            aside = draw_latent_jointly(model, *flat, rows.X_aside, self._evidence_parts[1])
             f = np.concatenate([f, aside.reshape(*many, *aside.shape[1:])], axis=-1)
         return f[..., rows.input_of]
 

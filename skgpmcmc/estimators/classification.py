@@ -229,8 +229,7 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
             with np.errstate(divide="ignore"):  # a class that no draw would give a chance
                 return normalize_columns(np.log(p))
         if len(self.classes_) == 2:
-            both = [np.full(len(X), -1.0), np.full(len(X), 1.0)]
-            log_p = self._predictor.log_predictive(both, X, self.n_jobs)
+            log_p = self._predictor.log_class_probabilities(X, self.n_jobs)
         else:
             one = [np.full(len(X), 1.0)]
             log_p = np.concatenate(

@@ -293,6 +293,26 @@ class Likelihood(ABC):
         tilted = self.tilted_densities(y.ravel(), mean.ravel(), var.ravel(), None)
         return tilted.log_normalizer().reshape(mean.shape)
 
+    def log_class_probabilities(
+        self, mean: FloatArray, var: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the logs of the means of p(y | f) over f ~ N(mean, var), for y = -1.0 and +1.0.
+
+        Classifiers of two classes use it. Here it takes two integrals, which need not add up to
+        one.
+
+        Parameters
+        ----------
+        mean, var : ndarray, of shapes that broadcast to that of the mean
+            Predictive mean and variance, latent scale.
+
+        Returns
+        -------
+        tuple of two ndarrays
+            Natural logs, of -1.0 and of +1.0.
+        """
+        return self.log_predictive(-1.0, mean, var), self.log_predictive(1.0, mean, var)
+
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean and variance of a target over f ~ N(mean, var), if targets are numbers.
 

@@ -19,8 +19,11 @@ _FAR_TAIL = -5.0
 _FRACTION_LEVELS = 40
 
 
-class _Bernoulli(Likelihood):
-    """Base class of likelihoods of two classes."""
+class Bernoulli(Likelihood):
+    """Base class of links for two classes, -1.0 and +1.0, whose probabilities add up to one.
+
+    The class with the sign of f is the likelier one.
+    """
 
     log_concave: ClassVar[bool] = True
     targets: ClassVar[str] = "-1.0 and +1.0"
@@ -29,9 +32,21 @@ class _Bernoulli(Likelihood):
         """Return where y is -1 or +1."""
         return np.abs(y) == 1.0
 
+    def log_class_probabilities(
+        self, mean: FloatArray, var: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """See `Likelihood`; one integral, for the class that the sign of the mean speaks against.
+
+        This class has the smaller probability, so that one minus that loses no digits.
+        """
+        positive = mean > 0.0
+        smaller = self.log_predictive(np.where(positive, -1.0, 1.0), mean, var)
+        larger = np.log1p(-np.exp(smaller))
+        return np.where(positive, smaller, larger), np.where(positive, larger, smaller)
+
 
 @dataclass(frozen=True)
-class Probit(_Bernoulli):
+class Probit(Bernoulli):
     """Probit likelihood: the class y has probability Phi(y f), with Phi the standard normal cdf.
 
     Notes
@@ -87,7 +102,7 @@ class Probit(_Bernoulli):
 
 
 @dataclass(frozen=True)
-class Logit(_Bernoulli):
+class Logit(Bernoulli):
     """Logistic likelihood: the class y has probability 1 / (1 + exp(-y f)).
 
     Notes

@@ -54,10 +54,9 @@ class Conditional(ABC):
     def select(self, columns: IntArray) -> Conditional:
         """Return the conditional for some of the g columns, (k,), which may repeat."""
 
-    @property
     @abstractmethod
-    def n_bytes(self) -> int:
-        """Memory of its arrays."""
+    def arrays(self) -> list[FloatArray | IntArray]:
+        """Return the arrays that it holds, without those of the covariance."""
 
 
 class _Projection(NamedTuple):
@@ -113,10 +112,9 @@ class FunctionConditional(Conditional):
         """See `Conditional`."""
         return replace(self, coefficients=self.coefficients[:, columns])
 
-    @property
-    def n_bytes(self) -> int:
+    def arrays(self) -> list[FloatArray | IntArray]:
         """See `Conditional`."""
-        return sum(own.nbytes for own in vars(self).values() if isinstance(own, np.ndarray))
+        return [own for own in vars(self).values() if isinstance(own, np.ndarray)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,10 +179,9 @@ class StackedConditional(Conditional):
         """See `Conditional`."""
         return StackedConditional([own.select(columns) for own in self.functions])
 
-    @property
-    def n_bytes(self) -> int:
+    def arrays(self) -> list[FloatArray | IntArray]:
         """See `Conditional`."""
-        return sum(own.n_bytes for own in self.functions)
+        return [array for own in self.functions for array in own.arrays()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,10 +223,9 @@ class SharedKernelConditional(Conditional):
     def _by_function(self, mean: FloatArray) -> FloatArray:
         return np.moveaxis(mean.reshape(len(mean), self.n_functions, -1), 1, 0)
 
-    @property
-    def n_bytes(self) -> int:
+    def arrays(self) -> list[FloatArray | IntArray]:
         """See `Conditional`."""
-        return self.side_by_side.n_bytes
+        return self.side_by_side.arrays()
 
 
 def _stack_pairs(pairs: Sequence[tuple[FloatArray, FloatArray]]) -> tuple[FloatArray, FloatArray]:

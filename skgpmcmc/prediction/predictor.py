@@ -1,8 +1,7 @@
 """Posterior predictive averages over draws of (theta, f), with bounded memory.
 
-Draws with equal theta share one factorization. Groups of draws go to the workers in tasks of fixed
-size, and new rows are handled in batches, so that a prediction depends neither on the number of
-workers nor on which other rows are asked for.
+Groups of draws go to the workers in tasks of fixed size, and new rows are handled in batches, so
+that a prediction depends neither on the number of workers nor on which other rows are asked for.
 
 Far from the training rows a kernel, or the exponential of f, can leave the range of double
 precision. Sums over draws are therefore made without warnings, and looked at afterwards: a number
@@ -13,8 +12,7 @@ the density is below all numbers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
 
@@ -22,36 +20,35 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..importance.density import ReferenceDensity
-from ..model.covariance import CrossCovariance
-from ..model.joint import LatentGP
+from ..model.covariance import Covariance, CrossCovariance
 from ..model.prior import Conditional
 from ..parallel.threads import one_thread
-from .covariance import latent_covariance, transposed_root
-from .strategy import (
+from .cache import FactorCache
+from .covariance import compute_transposed_root, latent_covariance
+from .draws import WeightedDraws
+from .groups import GROUPS_PER_TASK, Group, group_equal_rows
+from .strategy import LatentStrategy
+from .summary import (
     ClassProbabilities,
     Expectation,
-    FactorCache,
-    Group,
     LatentFunction,
-    LatentStrategy,
+    LogClassProbabilities,
     LogPredictive,
     Summary,
     mean_of_target,
     moments_of_latent,
     moments_of_target,
 )
-from .subset import GROUPS_PER_TASK, density_arrays_at, equal_rows
 
-#: New rows that are handled at once.
+#: New rows that are handled at once: this bounds the memory for their covariances.
 _ROW_BATCH = 1000
-#: Keeps the last of many places within a sum that is rounded.
+#: Share of a sum within which all places lie, as the sum is rounded.
 _NEARLY_ONE = 1.0 - 1e-9
 #: Most distances between new and training rows that are kept from one theta to the next (40 MB).
 _MAX_DISTANCES = 5_000_000
 
 
-class _FoldedBatch(NamedTuple):
+class _RowBatch(NamedTuple):
     """A batch of new rows, and its position among all."""
 
     rows: slice
@@ -59,44 +56,8 @@ class _FoldedBatch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Predictor:
-    """Averages over S posterior draws.
-
-    Attributes
-    ----------
-    model : LatentGP
-    theta : ndarray of shape (S, p)
-        Natural logs.
-    f : ndarray of shape (S, n)
-    multiplicity : ndarray of shape (S,)
-        How many draws each stands for.
-    density_arrays : tuple of ndarray of shape (S, n), or None
-        What the densities of f near p(f | y, theta) are made of, such as the sites of EP; functions
-        of theta. None has them found by the first prediction.
-    strategy : LatentStrategy
-        How f is averaged at each theta.
-    reference : ReferenceDensity or None
-        What finds `density_arrays` where there are none.
-    kept : Kept
-        Factors that averages keep; they change no result.
-    """
-
-    model: LatentGP
-    theta: FloatArray
-    f: FloatArray
-    multiplicity: FloatArray
-    density_arrays: tuple[FloatArray, ...] | None
-    strategy: LatentStrategy
-    reference: ReferenceDensity | None = None
-    kept: FactorCache = field(default_factory=lambda: FactorCache(0))
-
-    @property
-    def _known_arrays(self) -> tuple[FloatArray, ...]:
-        return self._arrays_found_late if self.density_arrays is None else self.density_arrays
-
-    @cached_property
-    def _arrays_found_late(self) -> tuple[FloatArray, ...]:
-        return density_arrays_at(self.model, self.reference, self.theta)
+class Predictor(WeightedDraws):
+    """Posterior predictive averages over S draws; see `WeightedDraws` for the attributes."""
 
     def log_predictive(
         self,
@@ -123,8 +84,15 @@ class Predictor:
         ndarray of shape (k, m)
             Natural logs; minus infinity where even the log is below all numbers.
         """
-        summary = LogPredictive(self.model, np.stack(y_new), _per_row(offset, X_new))
-        log_p = self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.multiplicity.sum())
+        summary = LogPredictive(self.model, np.stack(y_new), _broadcast_to_rows(offset, X_new))
+        return self._log_average(summary, X_new, n_jobs)
+
+    def log_class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
+        """Return logs of the predictive probabilities of the classes -1.0 and +1.0; (2, m)."""
+        return self._log_average(LogClassProbabilities(self.model), X_new, n_jobs)
+
+    def _log_average(self, summary: Summary, X_new: FloatArray, n_jobs: int | None) -> FloatArray:
+        log_p = self._sum_over_draws(summary, X_new, n_jobs) - np.log(self.total)
         impossible = np.isneginf(log_p)
         self.refuse_overflow("The log predictive density", np.where(impossible, 0.0, log_p), X_new)
         return log_p
@@ -156,13 +124,13 @@ class Predictor:
         ndarray of shape (k, m)
             Averages over the draws.
         """
-        summary = Expectation(self.model, function, _per_row(offset, X_new))
+        summary = Expectation(self.model, function, _broadcast_to_rows(offset, X_new))
         return self._average(summary, X_new, n_jobs, "The prediction")
 
     def _average(
         self, summary: Summary, X_new: FloatArray, n_jobs: int | None, called: str
     ) -> FloatArray:
-        average = self._sum_over_draws(summary, X_new, n_jobs) / self.multiplicity.sum()
+        average = self._sum_over_draws(summary, X_new, n_jobs) / self.total
         self.refuse_overflow(called, average, X_new)
         return average
 
@@ -189,12 +157,14 @@ class Predictor:
         Of counts the least that has at least the probability at or below it. Where f is not
         integrated out, some of what it is averaged over stands for the rest.
         """
-        from .quantiles import quantiles_of
+        from .quantiles import find_quantiles
 
-        offset = _per_row(offset, X_new)
-        with one_thread(), _overflow_is_refused_later():
-            batches = self.batches(X_new)
-            by_batch = [quantiles_of(self, probabilities, *b, offset[b.rows]) for b in batches]
+        offset = _broadcast_to_rows(offset, X_new)
+        with one_thread(), _ignore_overflow():
+            by_batch = [
+                find_quantiles(self, probabilities, batch.X, offset[batch.rows])
+                for batch in _split_into_batches(self.model.covariance, X_new)
+            ]
         quantiles = np.concatenate(by_batch, axis=1)
         self.refuse_overflow("The quantile", quantiles, X_new)
         return quantiles
@@ -204,7 +174,7 @@ class Predictor:
 
         With an axis in front for C latent functions.
         """
-        with one_thread(), _overflow_is_refused_later():
+        with one_thread(), _ignore_overflow():
             mean, covariance = latent_covariance(self, X_new)
         self._refuse_covariances(covariance, X_new)
         return mean, covariance
@@ -228,7 +198,7 @@ class Predictor:
 
         Each (m,), or (C, m) for C latent functions.
         """
-        summary = Expectation(self.model, moments_of_latent, _per_row(0.0, X_new))
+        summary = Expectation(self.model, moments_of_latent, _broadcast_to_rows(0.0, X_new))
         what = "The variance of the latent function"
         return _total_variance(*self._average(summary, X_new, n_jobs, what))
 
@@ -249,7 +219,7 @@ class Predictor:
         chosen = self._resample(n_draws, rng)
         f = (self._sample_latent(X_new, chosen, rng) + offset).reshape(n_draws, -1)
         likelihoods = (self.model.likelihood_at(self.theta[draw]) for draw in chosen)
-        with _overflow_is_refused_later():
+        with _ignore_overflow():
             laws = zip(likelihoods, f, strict=True)
             targets = np.stack([law.at_new_rows().sample(row, rng) for law, row in laws])
         self.refuse_overflow("A draw of the target", targets, X_new)
@@ -257,7 +227,7 @@ class Predictor:
 
     def _resample(self, n_draws: int, rng: np.random.Generator) -> IntArray:
         """Positions of draws, each used in proportion to what it stands for (systematic)."""
-        edges = np.cumsum(self.multiplicity) / self.multiplicity.sum()
+        edges = np.cumsum(self.multiplicity) / self.total
         places = (np.arange(n_draws) + rng.uniform()) / n_draws
         return rng.permutation(np.minimum(np.searchsorted(edges, places), len(edges) - 1))
 
@@ -266,31 +236,30 @@ class Predictor:
     ) -> FloatArray:
         noise = rng.standard_normal((len(chosen), *self.model.latent_shape(len(X_new))))
         out = np.full_like(noise, np.nan)
-        with one_thread(), _overflow_is_refused_later():
-            for members in equal_rows(self.theta):
-                rows = rng.permutation(np.flatnonzero(np.isin(chosen, members)))
+        with one_thread(), _ignore_overflow():
+            for group in self.groups():
+                rows = rng.permutation(np.flatnonzero(np.isin(chosen, group.members)))
                 at = iter(rows)
-                for conditional, columns in self._draw_columns(members, len(rows), rng):
+                for conditional, columns in self._draw_columns(group, len(rows), rng):
                     some = np.array([*islice(at, len(columns))], dtype=np.intp)
-                    out[some] = self._continued(conditional, columns, noise[some], X_new)
+                    out[some] = self._continue_latent(conditional, columns, noise[some], X_new)
         self.refuse_overflow("A draw of the latent function", out, X_new)
         return out
 
     def _draw_columns(
-        self, members: IntArray, n: int, rng: np.random.Generator
+        self, group: Group, n: int, rng: np.random.Generator
     ) -> Iterator[tuple[Conditional, IntArray]]:
         """Give what f is averaged over at a theta, with columns drawn by weight, n in all."""
-        group = self.group(members)
         step = _NEARLY_ONE * group.multiplicity.sum() / max(n, 1)
         places = step * (np.arange(n) + rng.uniform())
-        for part in self.kept.parts(self.strategy, group) if n else ():
+        for part in self.parts(group) if n else ():
             mass = np.exp(part.log_weight).sum()
             here = places[(places >= 0.0) & (places < mass)]
             if len(here):
-                yield part.conditional, part.columns_at(here)
+                yield part.conditional, part.find_columns(here)
             places = places - mass
 
-    def _continued(
+    def _continue_latent(
         self, conditional: Conditional, columns: IntArray, noise: FloatArray, X_new: FloatArray
     ) -> FloatArray:
         """Draws of f* at all rows jointly, given columns of f; of the shape of noise."""
@@ -298,7 +267,7 @@ class Predictor:
         means, covariances = conditional.select(distinct).predict_jointly(X_new)
         self._refuse_covariances(covariances, X_new)
         # One draw a row, where there are several functions for each of them.
-        steps = np.moveaxis(noise, 0, -2) @ transposed_root(covariances)
+        steps = np.moveaxis(noise, 0, -2) @ compute_transposed_root(covariances)
         return np.moveaxis(np.swapaxes(means[..., which], -1, -2) + steps, -2, 0)
 
     def _refuse_covariances(self, covariances: FloatArray, X_new: FloatArray) -> None:
@@ -325,10 +294,10 @@ class Predictor:
         by_row = legal.reshape(-1, len(X_new))
         row = int(np.argmin(by_row.all(axis=0)))
         value = values.reshape(by_row.shape)[np.argmin(by_row[:, row]), row]
-        with _overflow_is_refused_later():
+        with _ignore_overflow():
             summary = Expectation(self.model, moments_of_latent, np.zeros(1))
             _, square, within = self._sum_over_draws(summary, X_new[[row]], 1)
-            sd = np.sqrt((square + within).max() / self.multiplicity.sum())
+            sd = np.sqrt((square + within).max() / self.total)
         why = (
             f"the latent function is of the size of {sd:.3g} there"
             if np.isfinite(sd)
@@ -344,65 +313,62 @@ class Predictor:
     def _sum_over_draws(
         self, summary: Summary, X_new: FloatArray, n_jobs: int | None
     ) -> FloatArray:
-        groups = equal_rows(self.theta)
-        if self._is_brief(len(groups), len(X_new)):
+        at_theta = group_equal_rows(self.theta)
+        if self._is_brief(len(at_theta), len(X_new)):
             n_jobs = 1
-        tasks = [groups[i : i + GROUPS_PER_TASK] for i in range(0, len(groups), GROUPS_PER_TASK)]
-        with _overflow_is_refused_later():
+        tasks = [
+            at_theta[i : i + GROUPS_PER_TASK] for i in range(0, len(at_theta), GROUPS_PER_TASK)
+        ]
+        with _ignore_overflow():
             by_task = joblib.Parallel(n_jobs=n_jobs)(
-                joblib.delayed(_summarize)(self._subset(np.concatenate(task)), summary, X_new)
+                joblib.delayed(_summarize)(
+                    [self.group(members) for members in task],
+                    self.strategy,
+                    self.cache,
+                    summary,
+                    X_new,
+                )
                 for task in tasks
             )
             return np.asarray(summary.combine.reduce(list(by_task), axis=0))
 
     def _is_brief(self, n_groups: int, n_rows: int) -> bool:
-        """Whether factors are what a call costs, and are here, or will be once it is made."""
+        """Return whether a call costs little once factors are made, and the cache can hold them."""
         n = self.f.shape[1]
-        return n_rows <= n and 8 * n_groups * n * n <= self.kept.room
-
-    def _subset(self, members: IntArray) -> Predictor:
-        return replace(
-            self,
-            theta=self.theta[members],
-            f=self.f[members],
-            multiplicity=self.multiplicity[members],
-            density_arrays=tuple(array[members] for array in self._known_arrays),
-            reference=None,
-        )
-
-    def group(self, members: IntArray) -> Group:
-        """Return draws with equal theta, at these positions."""
-        theta = self.theta[members[0]]
-        density_arrays = tuple(array[members[0]] for array in self._known_arrays)
-        return Group(self.model, theta, self.f[members], self.multiplicity[members], density_arrays)
-
-    def batches(self, X_new: FloatArray) -> list[_FoldedBatch]:
-        """Part new rows into batches, bound to the kernel where that takes little memory.
-
-        Bound rows keep their distances to the training inputs, which all thetas share.
-        """
-        covariance = self.model.covariance
-        few = len(X_new) * len(covariance.X) <= _MAX_DISTANCES
-        return [
-            _FoldedBatch(rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
-            for rows in (slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH))
-        ]
+        return n_rows <= n and 8 * n_groups * n * n <= self.cache.room
 
 
-def _overflow_is_refused_later() -> np.errstate:
+def _split_into_batches(covariance: Covariance, X_new: FloatArray) -> list[_RowBatch]:
+    """Part new rows into batches, bound to the kernel where that takes little memory.
+
+    Bound rows keep their distances to the training inputs, which all thetas share.
+    """
+    few = len(X_new) * len(covariance.X) <= _MAX_DISTANCES
+    return [
+        _RowBatch(rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
+        for rows in (slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH))
+    ]
+
+
+def _ignore_overflow() -> np.errstate:
     """Context without warnings about numbers that `Predictor.refuse_overflow` looks for."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
-def _summarize(predictor: Predictor, summary: Summary, X_new: FloatArray) -> FloatArray:
-    """Combine a summary over all draws of a predictor; (k, m) or (k, C, m)."""
-    with one_thread(), _overflow_is_refused_later():
-        batches = predictor.batches(X_new)
+def _summarize(
+    groups: Sequence[Group],
+    strategy: LatentStrategy,
+    cache: FactorCache,
+    summary: Summary,
+    X_new: FloatArray,
+) -> FloatArray:
+    """Combine a summary over the draws of some groups; (k, m) or (k, C, m)."""
+    with one_thread(), _ignore_overflow():
+        batches = _split_into_batches(groups[0].model.covariance, X_new)
         totals: list[FloatArray | None] = [None] * len(batches)
-        for members in equal_rows(predictor.theta):
-            group = predictor.group(members)
+        for group in groups:
             # The matrices of a theta go with its iterator, unless there is room for them.
-            for conditional, log_weight in predictor.kept.parts(predictor.strategy, group):
+            for conditional, log_weight in cache.parts(strategy, group):
                 for i, batch in enumerate(batches):
                     moments = conditional.predict(batch.X)
                     value = summary.of(group.theta, moments, batch.rows, log_weight)
@@ -418,5 +384,5 @@ def _total_variance(
     return mean, np.maximum(square - mean**2, 0.0) + within
 
 
-def _per_row(offset: FloatArray | float, X_new: FloatArray) -> FloatArray:
+def _broadcast_to_rows(offset: FloatArray | float, X_new: FloatArray) -> FloatArray:
     return np.broadcast_to(np.asarray(offset, dtype=float), len(X_new))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import elementwise
@@ -11,13 +11,10 @@ from scipy.optimize import elementwise
 from .._typing import FloatArray, IntArray
 from ..likelihoods.base import Likelihood
 from ..model.covariance import CrossCovariance
-from .strategy import stream_of
-from .subset import equal_rows
+from .draws import WeightedDraws
+from .groups import group_equal_rows, make_stream
 
-if TYPE_CHECKING:
-    from .predictor import Predictor
-
-#: Terms of a distribution function whose quantiles are sought.
+#: Terms of a distribution function, at least, over all thetas: the search evaluates it often.
 _TERMS = 200
 #: Purpose of the random numbers of quantiles, for their stream.
 _OF_QUANTILES = 2
@@ -41,9 +38,9 @@ class _Component(NamedTuple):
     share: FloatArray  # (g,), of the posterior
 
     def thin(self, n: int, rng: np.random.Generator) -> _Component:
-        """Return n means in each row in place of more, one from each n-th of them in their order.
+        """Return a component with at most n means in each row, one from each n-th of the sorted.
 
-        They are drawn by their shares: nothing is biased, and few are nearly as good as all.
+        Means are drawn by their shares: nothing is biased, and few are nearly as good as all.
         """
         if len(self.share) <= n:
             return self
@@ -58,7 +55,7 @@ class _Component(NamedTuple):
         return self._replace(mean=mean, share=np.full(n, total / n))
 
     def cdf(self, y: FloatArray, rows: IntArray) -> FloatArray:
-        """Share of these draws times the probability of a target of at most y in some rows."""
+        """Return the share of these draws times the probability of at most y, in some rows."""
         found = np.empty(len(rows))
         step = max(_TERMS_PER_CALL // len(self.share), 1)
         for some in (slice(i, i + step) for i in range(0, len(rows), step)):
@@ -68,10 +65,9 @@ class _Component(NamedTuple):
         return found
 
 
-def quantiles_of(
-    predictor: Predictor,
+def find_quantiles(
+    draws: WeightedDraws,
     probabilities: Sequence[float],
-    rows: slice,
     X: FloatArray | CrossCovariance,
     offset: FloatArray,
 ) -> FloatArray:
@@ -79,12 +75,10 @@ def quantiles_of(
 
     Parameters
     ----------
-    predictor : Predictor
-        What is averaged over.
+    draws : WeightedDraws
+        Draws whose distribution functions are averaged.
     probabilities : sequence of k floats
         Between 0 and 1.
-    rows : slice
-        Where the batch stands among all rows.
     X : ndarray of shape (m, d) or CrossCovariance
         The rows.
     offset : ndarray of shape (m,)
@@ -95,10 +89,10 @@ def quantiles_of(
     ndarray of shape (k, m)
         On the scale of encoded targets.
     """
-    components = _components(predictor, X, offset)
+    components = _make_components(draws, X, offset)
     center = np.mean([c.mean.mean(axis=1) for c in components], axis=0)
     spread = np.max([np.sqrt(c.var) + 1.0 for c in components], axis=0)
-    counts = predictor.model.likelihood.counts
+    counts = draws.model.likelihood.counts
 
     def cdf(y: FloatArray, row: FloatArray) -> FloatArray:
         """Return the probability that a target is at most y in some rows."""
@@ -120,28 +114,29 @@ def quantiles_of(
         bracket = elementwise.bracket_root(gap, center - spread, center + spread, args=args).bracket
         error = _QUANTILE_TOLERANCE * min(probability, 1.0 - probability)
         root = elementwise.find_root(gap, bracket, args=args, tolerances={"fatol": error}).x
-        found.append(_least_count(np.expm1(root)) if counts else root)
+        found.append(_round_up_to_count(np.expm1(root)) if counts else root)
     return np.stack(found)
 
 
-def _least_count(root: FloatArray) -> FloatArray:
+def _round_up_to_count(root: FloatArray) -> FloatArray:
     """Return the first integer from a root on that is no less than zero."""
     root = np.maximum(root, 0.0)
     return np.ceil(root - _NEAR_INTEGER * (1.0 + root))
 
 
-def _components(
-    predictor: Predictor, X: FloatArray | CrossCovariance, offset: FloatArray
+def _make_components(
+    draws: WeightedDraws, X: FloatArray | CrossCovariance, offset: FloatArray
 ) -> list[_Component]:
-    """Parts of the mixture, each of no more terms than are its due."""
+    """Return the components of the mixture, each with at most an equal share of the terms."""
     components = []
-    groups = equal_rows(predictor.theta)
-    for group in map(predictor.group, groups):
-        rng = stream_of(group.theta, predictor.strategy.seed, _OF_QUANTILES)
-        likelihood = predictor.model.likelihood_at(group.theta).at_new_rows()
-        for part in predictor.kept.parts(predictor.strategy, group):
+    at_theta = group_equal_rows(draws.theta)
+    n_terms = -(-_TERMS // len(at_theta))
+    for group in map(draws.group, at_theta):
+        rng = make_stream(group.theta, draws.strategy.seed, _OF_QUANTILES)
+        likelihood = draws.model.likelihood_at(group.theta).at_new_rows()
+        for part in draws.parts(group):
             mean, var = part.conditional.predict(X)
-            share = np.exp(part.log_weight) / predictor.multiplicity.sum()
+            share = np.exp(part.log_weight) / draws.total
             component = _Component(likelihood, mean + offset[:, None], var, share)
-            components.append(component.thin(-(-_TERMS // len(groups)), rng))
+            components.append(component.thin(n_terms, rng))
     return components

@@ -103,6 +103,85 @@ def test_arrows_run_one_way():
     assert wrong == []
 
 
+#: The file of every module, by its path within the package.
+MODULES = {
+    path.relative_to(PACKAGE).with_suffix("").parts: path
+    for path in FILES
+    if path.name != "__init__.py"
+} | {path.parent.relative_to(PACKAGE).parts: path for path in FILES if path.name == "__init__.py"}
+
+
+@cache
+def imported_files(path):
+    """Files of the package that a file imports, wherever that stands: also for types only."""
+    found = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            names = [tuple(alias.name.split(".")) for alias in node.names]
+            found.update(name[1:] for name in names if name[0] == "skgpmcmc")
+        elif isinstance(node, ast.ImportFrom):
+            module = tuple(node.module.split(".")) if node.module else ()
+            if node.level:
+                module = path.relative_to(PACKAGE).parts[: -node.level] + module
+            elif module[0] == "skgpmcmc":
+                module = module[1:]
+            else:
+                continue
+            # A name is a module, or else something that the module before it has.
+            inner = [(*module, alias.name) for alias in node.names]
+            found.update(name if name in MODULES else module for name in inner)
+    return {MODULES[module] for module in found}
+
+
+def reachable_files(path, room):
+    """Files of a room that a file leads to, one import after the other."""
+    found = set()
+    todo = [path]
+    while todo:
+        for other in imported_files(todo.pop()):
+            if room_of(other) == room and other not in found:
+                found.add(other)
+                todo.append(other)
+    return found
+
+
+def test_imports_are_found():
+    """The two tests below would pass if none were."""
+    within = PACKAGE / "prediction"
+    assert within / "groups.py" in imported_files(within / "strategy.py")
+    assert PACKAGE / "model" / "joint.py" in imported_files(within / "strategy.py")
+    assert within / "quantiles.py" in imported_files(within / "predictor.py")  # in a method
+    assert within / "predictor.py" in imported_files(within / "__init__.py")
+    estimators = PACKAGE / "estimators"
+    assert estimators / "_validation.py" in imported_files(estimators / "_base.py")
+    assert PACKAGE / "parameterizations" / "__init__.py" in imported_files(
+        PACKAGE / "samplers" / "within_gibbs.py"
+    )
+
+
+def test_arrows_run_one_way_within_a_room():
+    """No file leads back to itself, not even by imports for types only."""
+    circles = [
+        str(path.relative_to(PACKAGE))
+        for path in FILES
+        if path in reachable_files(path, room_of(path))
+    ]
+    assert circles == []
+
+
+def test_no_file_imports_the_package_that_it_is_in():
+    """An `__init__` gathers the names of its files, which are to be imported from there."""
+    wrong = []
+    for path in FILES:
+        own = [folder / "__init__.py" for folder in path.parents if folder != PACKAGE]
+        wrong += [
+            f"{path.relative_to(PACKAGE)} imports {other.relative_to(PACKAGE)}"
+            for other in imported_files(path)
+            if other in own and other != path
+        ]
+    assert wrong == []
+
+
 def test_scikit_learn_stays_in_the_skin():
     outside = [
         path

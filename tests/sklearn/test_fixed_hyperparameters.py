@@ -59,9 +59,8 @@ def test_all_draws_enter_a_prediction():
     predictor = model._predictor
     assert predictor.multiplicity.tolist() == [1.0] * 140
     for n_draws, n_fresh in ((1, 48), (2, 52), (140, 48 + 4 * 139)):
-        ((given, _),) = predictor.strategy.weighted_conditionals(
-            predictor.group(np.arange(n_draws))
-        )
+        some = predictor.group(np.arange(n_draws))
+        ((given, _),) = predictor.strategy.make_conditionals(some)
         assert given.coefficients.shape == (6, n_draws + n_fresh)
 
 
@@ -90,14 +89,14 @@ def test_more_draws_make_better_predictions():
 
 def test_draws_that_do_not_fit_together_are_averaged_some_at_a_time(monkeypatch):
     """In parts of any size, from other random numbers, to the same within their error."""
-    from skgpmcmc.prediction import strategy
+    from skgpmcmc.prediction import groups
 
     model = fit(n_draws=300, n_warmup=5, predict_cache_bytes=0)
     X_new = np.random.default_rng(0).uniform(size=(5, 2))
     whole = model.predict_proba(X_new)
     np.testing.assert_array_equal(model.predict_proba(X_new), whole)
     assert_allclose(model.predict_proba(X_new[[3]])[0], whole[3], atol=1e-10)
-    monkeypatch.setattr(strategy, "_MOST_AT_ONCE", 70)
+    monkeypatch.setattr(groups, "_MOST_AT_ONCE", 70)
     parts = model.predict_proba(X_new)
     assert_allclose(parts, whole, atol=0.03)
     assert not np.array_equal(parts, whole)

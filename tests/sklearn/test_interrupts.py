@@ -130,7 +130,7 @@ def test_an_interrupt_after_the_last_draw_loses_nothing(monkeypatch):
     X, y = moons()
     uncut = exact().fit(X, y)
     with monkeypatch.context() as patch:
-        patch.setattr(_base, "density_arrays_at", interrupted)
+        patch.setattr(_base, "find_density_arrays", interrupted)
         with pytest.warns(UserWarning, match="all draws are kept"):
             model = exact().fit(X, y)
     assert_array_equal(model.theta_samples_, uncut.theta_samples_)
@@ -143,7 +143,7 @@ def test_after_an_interrupt_nothing_long_is_begun(monkeypatch):
     n_before = WALK.n_set_up_rounds(12)
     callback = AfterDraws(n_before, interrupted)
     with monkeypatch.context() as patch:
-        patch.setattr(_base, "density_arrays_at", None)
+        patch.setattr(_base, "find_density_arrays", None)
         with pytest.warns(UserWarning, match="Sampling was interrupted"):
             model = exact().set_params(n_draws=3 * ROUND_LENGTH).set_callbacks(callback).fit(X, y)
     short = exact().fit(X, y)

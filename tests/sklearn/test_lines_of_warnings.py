@@ -87,7 +87,7 @@ def ctrl_c_while_sampling(patch, folder):
 
 
 def ctrl_c_after_the_last_draw(patch, folder):
-    patch.setattr(_base, "density_arrays_at", interrupted)
+    patch.setattr(_base, "find_density_arrays", interrupted)
     quick().fit(X, Y)
 
 

@@ -1,8 +1,6 @@
 """Chains that do not move keep no matrices: between rounds, and after a fit."""
 
-import gc
 import pickle
-import types
 
 import numpy as np
 import pytest
@@ -13,26 +11,12 @@ from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import EllipticalSlice
 from skgpmcmc.transitions.base import at_rest
 
-from ..helpers import make_model, toy_classes
+from ..helpers import make_model, reachable, toy_classes
 
 # A few draws are enough here.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 N = 61  # a size that nothing else has
-
-
-def reachable(root):
-    """Every object that is held, directly or not, by another one; code and modules left out."""
-    seen, todo = {}, [root]
-    while todo:
-        found = todo.pop()
-        if id(found) in seen or isinstance(found, type | types.ModuleType | types.FunctionType):
-            continue
-        seen[id(found)] = found
-        todo.extend(gc.get_referents(found))
-        if isinstance(found, np.ndarray) and found.base is not None:
-            todo.append(found.base)
-    return seen.values()
 
 
 def matrices(root):

@@ -37,7 +37,7 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
-from skgpmcmc.prediction.covariance import draws_at
+from skgpmcmc.prediction.covariance import draw_latent_jointly
 from skgpmcmc.run import Draws, GivenRows, leave_one_out
 
 from ..helpers import finite_difference, in_one_test, relative_error
@@ -545,7 +545,7 @@ def test_draws_at_the_models_own_inputs_are_the_draws(n_functions):
     model = forms_of(likelihood, SIGNS if n_functions == 1 else LEVELS)["weights"]
     theta = np.repeat([KERNEL_THETA, KERNEL_THETA + 0.3], 3, axis=0)
     f = np.stack([model.prior_at(t).sample(np.random.default_rng(i)) for i, t in enumerate(theta)])
-    found = draws_at(model, theta, f, model.covariance.X[[4, 0]], seed=1)
+    found = draw_latent_jointly(model, theta, f, model.covariance.X[[4, 0]], seed=1)
     assert found.shape == (6, n_functions, 2)
     assert_allclose(found, f.reshape(6, n_functions, 8)[:, :, [4, 0]], atol=1e-4)
 
@@ -557,7 +557,9 @@ def test_draws_elsewhere_have_the_moments_given_f(n_functions):
     f = model.prior_at(KERNEL_THETA).sample(np.random.default_rng(0))
     new = np.array([[2.0, 2.0], [2.1, 2.2]])
     n = 4000
-    found = draws_at(model, np.tile(KERNEL_THETA, (n, 1)), np.tile(f, (n, 1)), new, seed=2)
+    found = draw_latent_jointly(
+        model, np.tile(KERNEL_THETA, (n, 1)), np.tile(f, (n, 1)), new, seed=2
+    )
     kernel, own = KERNEL.clone_with_theta(KERNEL_THETA), model.covariance.X
     gain = np.linalg.solve(kernel(own), kernel(own, new)).T
     covariance = kernel(new) - gain @ kernel(own, new)
@@ -573,7 +575,7 @@ def test_draws_belong_to_a_seed():
     model = forms_of(Probit(), SIGNS)["weights"]
     theta, f = np.tile(KERNEL_THETA, (2, 1)), np.zeros((2, 8))
     new = np.array([[2.0, 2.0]])
-    one, same, other = (draws_at(model, theta, f, new, seed) for seed in (1, 1, 2))
+    one, same, other = (draw_latent_jointly(model, theta, f, new, seed) for seed in (1, 1, 2))
     assert_array_equal(one, same)
     assert np.all(one != other)
     assert one[0] != one[1]

@@ -53,6 +53,45 @@ def quadpack_moments(likelihood, y, mean, var):
     return np.log(mass), center / sd, (1.0 - spread) / var
 
 
+def test_both_classes_take_one_integral():
+    n_evaluated = []
+
+    class CountingLogit(Logit):
+        def log_prob(self, y, f):
+            n_evaluated.append(np.size(f))
+            return super().log_prob(y, f)
+
+    mean = np.linspace(-4.0, 4.0, 20)
+    CountingLogit().log_predictive(np.where(mean > 0.0, -1.0, 1.0), mean, 2.0)
+    of_one = sum(n_evaluated)
+    CountingLogit().log_class_probabilities(mean, np.full(20, 2.0))
+    assert sum(n_evaluated) == 2 * of_one > 0
+
+
+class AsymmetricLogit(Logit):
+    """The classes are equally likely at f = 1."""
+
+    def log_prob(self, y, f):
+        return super().log_prob(y, f - 1.0)
+
+    def slopes(self, y, f):
+        return super().slopes(y, f - 1.0)
+
+
+def test_one_integral_is_enough_where_the_sign_of_the_mean_is_no_sign_of_the_class():
+    """All that it takes is that both probabilities add up to one."""
+    mean = np.linspace(-3.0, 4.0, 15)
+    both = AsymmetricLogit().log_class_probabilities(mean, np.full(15, 0.5))
+    expected = [AsymmetricLogit().log_predictive(y, mean, 0.5) for y in CLASSES]
+    assert_allclose(both, expected, rtol=1e-11)
+
+
+def test_likelihoods_that_say_no_more_take_two_integrals():
+    mean = np.linspace(-3.0, 3.0, 7)
+    both = Likelihood.log_class_probabilities(Logit(), mean, np.full(7, 2.0))
+    assert_allclose(both, Logit().log_class_probabilities(mean, np.full(7, 2.0)), rtol=1e-12)
+
+
 class TestEveryLikelihood:
     @every_likelihood
     def test_is_a_value(self, likelihood):
@@ -189,6 +228,27 @@ class TestEveryLikelihood:
             log_predictive[1, 4, 2], likelihood.log_predictive(1.0, mean[4], var[2]), rtol=1e-13
         )
         assert np.shape(likelihood.log_predictive(1.0, 0.0, 1.0)) == ()
+
+    @every_likelihood
+    def test_both_classes_are_those_of_two_integrals(self, likelihood):
+        """Of either sign of the mean; and beyond 1e-30, where one minus a probability is one."""
+        mean = np.array([-80.0, -12.0, -3.0, -1e-3, 0.0, 0.4, 5.0, 12.0, 80.0])[:, None]
+        var = np.array([0.0, 1e-3, 1.0, 30.0])
+        both = np.array(likelihood.log_class_probabilities(mean, var))
+        expected = np.array([likelihood.log_predictive(y, mean, var) for y in CLASSES])
+        assert both.shape == (2, 9, 4)
+        assert both.min() < np.log(1e-30)
+        assert_allclose(np.exp(both), np.exp(expected), rtol=0.0, atol=1e-13)
+        smaller = both.min(axis=0)
+        assert_allclose(smaller, expected.min(axis=0), rtol=1e-13)
+        assert_allclose(both.max(axis=0), np.log1p(-np.exp(smaller)), rtol=1e-12)
+        assert (np.sign(both[1] - both[0]) * np.sign(mean) >= 0.0).all()
+
+    @every_likelihood
+    def test_both_classes_of_no_distribution_are_nan_and_no_warning(self, likelihood):
+        mean = np.array([0.3, -0.3, np.nan])
+        both = likelihood.log_class_probabilities(mean, np.array([-0.5, -7.0, 1.0]))
+        assert np.isnan(both).all()
 
     @every_likelihood
     def test_sample_frequencies(self, likelihood):

@@ -15,13 +15,13 @@ from skgpmcmc.prediction import (
     Integrated,
     OwnLatent,
     Predictor,
-    density_arrays_at,
-    enough_draws,
-    for_draws,
-    spread_subset,
+    adapt_to_draws,
+    choose_spread_subset,
+    count_enough_draws,
+    find_density_arrays,
     typical_values,
 )
-from skgpmcmc.prediction.subset import FEWEST_DRAWS, LARGEST_ERROR, MOST_DRAWS, equal_rows
+from skgpmcmc.prediction.subset import FEWEST_DRAWS, LARGEST_ERROR, MOST_DRAWS
 
 from ..helpers import (
     THREE_THETA,
@@ -41,7 +41,7 @@ from ..helpers import (
 @in_one_test(("n", "wanted"), [(40, 1), (40, 7), (41, 40), (400, 100), (250, 100)])
 def test_a_subset_stands_for_all_draws(n, wanted, p):
     theta = np.random.default_rng(0).standard_normal((n, p))
-    rows, weight = spread_subset(theta, wanted, np.random.default_rng(1))
+    rows, weight = choose_spread_subset(theta, wanted, np.random.default_rng(1))
     assert rows.shape == weight.shape == (wanted,)
     assert (np.diff(rows) > 0).all()
     assert 0 <= rows[0] <= rows[-1] < n
@@ -53,14 +53,16 @@ def test_a_subset_stands_for_all_draws(n, wanted, p):
 
 @in_one_test("wanted", [None, 30, 31])
 def test_all_draws_where_there_are_no_more(wanted):
-    rows, weight = spread_subset(np.zeros((30, 2)), wanted, np.random.default_rng(1))
+    rows, weight = choose_spread_subset(np.zeros((30, 2)), wanted, np.random.default_rng(1))
     assert_array_equal(rows, np.arange(30))
     assert_array_equal(weight, 1.0)
 
 
 def test_a_subset_is_a_function_of_the_draws_and_the_stream():
     theta = np.random.default_rng(0).standard_normal((200, 2))
-    one, same, other = (spread_subset(theta, 20, np.random.default_rng(s)) for s in (1, 1, 2))
+    one, same, other = (
+        choose_spread_subset(theta, 20, np.random.default_rng(s)) for s in (1, 1, 2)
+    )
     assert_array_equal(one.rows, same.rows)
     assert_array_equal(one.multiplicity, same.multiplicity)
     assert not np.array_equal(one.rows, other.rows)
@@ -73,7 +75,7 @@ def test_averages_over_a_subset_are_unbiased_and_less_noisy_than_any_draws():
     values = theta[:, 0] + np.sin(theta[:, 1] / 30.0)
     averages = []
     for seed in range(150):
-        rows, weight = spread_subset(theta, 40, np.random.default_rng(seed))
+        rows, weight = choose_spread_subset(theta, 40, np.random.default_rng(seed))
         averages.append(weight @ values[rows] / weight.sum())
     assert abs(z_score(averages, values.mean())) < Z_LIMIT
     anywhere = values.std() / np.sqrt(40)
@@ -81,7 +83,7 @@ def test_averages_over_a_subset_are_unbiased_and_less_noisy_than_any_draws():
 
 
 def test_draws_that_coincide_are_no_obstacle():
-    rows, weight = spread_subset(np.ones((50, 2)), 12, np.random.default_rng(0))
+    rows, weight = choose_spread_subset(np.ones((50, 2)), 12, np.random.default_rng(0))
     assert len(set(rows.tolist())) == 12
     assert weight.sum() == 50
 
@@ -101,12 +103,12 @@ def rows_of(theta, scale, noise=0.0):
 def test_enough_draws_have_a_small_error_and_fewer_have_not(p, scale):
     theta = np.random.default_rng(p).standard_normal((1000, p))
     values = rows_of(theta, scale)
-    n = enough_draws(theta, values, Integrated())
+    n = count_enough_draws(theta, values, Integrated())
 
     def error(n):
         averages = []
         for seed in range(30):
-            rows, weight = spread_subset(theta, n, np.random.default_rng(seed))
+            rows, weight = choose_spread_subset(theta, n, np.random.default_rng(seed))
             averages.append(weight @ values[rows] / weight.sum())
         errors = np.abs(np.array(averages) - values.mean(axis=0))
         return np.sqrt(np.mean(errors**2)), np.quantile(errors, 0.99)
@@ -121,24 +123,24 @@ def test_noise_of_f_needs_draws_too():
     """Where a draw has its own f alone, averages over theta have all of its noise."""
     theta = np.random.default_rng(0).standard_normal((1000, 2))
     values = rows_of(theta, 0.001, noise=0.06)
-    assert enough_draws(theta, values, Integrated()) == FEWEST_DRAWS
+    assert count_enough_draws(theta, values, Integrated()) == FEWEST_DRAWS
     own, few = OwnLatent(), ImportanceLatent(0, 48)
-    found = enough_draws(theta, values, own)
+    found = count_enough_draws(theta, values, own)
     needed = (1.25 * 0.06 / 0.005) ** 2
     assert needed < found < 2.0 * needed
-    assert enough_draws(theta, values, few) == FEWEST_DRAWS
-    assert enough_draws(theta, 3.0 * values, own) == MOST_DRAWS
+    assert count_enough_draws(theta, values, few) == FEWEST_DRAWS
+    assert count_enough_draws(theta, 3.0 * values, own) == MOST_DRAWS
 
 
 @in_one_test("n_draws", [1, 5, 15, 40])
 def test_few_draws_are_all_taken(n_draws):
     theta = np.random.default_rng(0).standard_normal((n_draws, 2))
-    assert enough_draws(theta, rows_of(theta, 1.0), OwnLatent()) == n_draws
+    assert count_enough_draws(theta, rows_of(theta, 1.0), OwnLatent()) == n_draws
 
 
 def test_draws_that_all_coincide_are_enough_as_they_are():
     theta, values = np.ones((300, 2)), np.full((300, 4), 0.3)
-    assert enough_draws(theta, values, OwnLatent()) == FEWEST_DRAWS
+    assert count_enough_draws(theta, values, OwnLatent()) == FEWEST_DRAWS
 
 
 @pytest.mark.parametrize("labels", [True, False])
@@ -184,9 +186,9 @@ def test_a_weight_is_no_part_of_the_probability_of_a_label():
 
 def test_few_thetas_have_more_importance_draws():
     particles = ImportanceLatent(5, 48, 0.05)
-    assert for_draws(particles, np.full(16, 3.0)) == replace(particles, n=300, unit=3.0)
-    assert for_draws(particles, np.full(500, 1.0)) == replace(particles, unit=1.0)
-    assert for_draws(INTEGRATED, np.ones(3)) is INTEGRATED
+    assert adapt_to_draws(particles, np.full(16, 3.0)) == replace(particles, n=300, unit=3.0)
+    assert adapt_to_draws(particles, np.full(500, 1.0)) == replace(particles, unit=1.0)
+    assert adapt_to_draws(INTEGRATED, np.ones(3)) is INTEGRATED
 
 
 # --- a predictor by hand --------------------------------------------------------------------------
@@ -204,8 +206,19 @@ def predictor(strategy=INTEGRATED, approximation=None, n_distinct=4, likelihood=
     theta = distinct[np.arange(10) % n_distinct]
     f = np.array([model.prior_at(t).sample(rng) for t in theta])
     weight = rng.integers(1, 4, size=10).astype(float)
-    arrays = density_arrays_at(model, approximation or EP(), theta)
+    arrays = find_density_arrays(model, approximation or EP(), theta)
     return Predictor(model, theta, f, weight, arrays, strategy)
+
+
+def with_draws(used, rows):
+    """Return the predictor for some of its draws, in any order."""
+    return replace(
+        used,
+        theta=used.theta[rows],
+        f=used.f[rows],
+        multiplicity=used.multiplicity[rows],
+        density_arrays=tuple(array[rows] for array in used.density_arrays),
+    )
 
 
 X_NEW = np.random.default_rng(4).uniform(-0.2, 1.2, size=(7, 2))
@@ -245,7 +258,7 @@ def by_hand(used, X_new):
         sites = Sites(*(array[s] for array in used.density_arrays))
         # Its importance draws are those of its theta, for all draws that share that.
         sharing = np.flatnonzero((used.theta == used.theta[s]).all(axis=1))
-        ((given, _),) = used.strategy.weighted_conditionals(used.group(sharing))
+        ((given, _),) = used.strategy.make_conditionals(used.group(sharing))
         f = np.tril(given.factor) @ given.coefficients
         assert f.shape[1] == len(sharing) + used.strategy.n_fresh(used.multiplicity[sharing].sum())
         assert_allclose(f[:, : len(sharing)].T, used.f[sharing], rtol=1e-6, atol=1e-8)
@@ -268,6 +281,21 @@ def test_averages_over_weighted_particles_by_hand(n_distinct):
     latent_mean, latent_variance = used.latent_moments(X_NEW)
     assert_allclose(latent_mean, mean, rtol=1e-4, atol=1e-5)
     assert_allclose(latent_variance, variance, rtol=1e-4)
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "logit"])
+@pytest.mark.parametrize("size", [1.0, 30.0])
+def test_both_classes_by_one_integral_are_those_of_two(likelihood, size):
+    """Also where all draws agree that a class is as good as impossible."""
+    used = predictor(OwnLatent(), likelihood=likelihood)
+    used = replace(used, f=size * (1.0 + np.abs(used.f)) * np.sign(used.f[0]))
+    both = used.log_class_probabilities(used.model.covariance.X)
+    targets = [np.full(N, -1.0), np.full(N, 1.0)]
+    expected = used.log_predictive(targets, used.model.covariance.X)
+    assert_allclose(np.exp(both), np.exp(expected), rtol=0.0, atol=1e-10)
+    assert_allclose(both.min(axis=0), expected.min(axis=0), rtol=1e-8)
+    if size > 1.0:
+        assert (both.min(axis=1) < np.log(1e-12)).all()
 
 
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
@@ -293,10 +321,10 @@ def test_order_and_repetition_of_draws(strategy):
     used = predictor(strategy)
     expected = used.log_predictive(BOTH, X_NEW)
     order = np.random.default_rng(5).permutation(10)
-    assert_allclose(used._subset(order).log_predictive(BOTH, X_NEW), expected, atol=1e-10)
+    assert_allclose(with_draws(used, order).log_predictive(BOTH, X_NEW), expected, atol=1e-10)
     # A draw with a weight of three is that draw three times.
     rows = np.repeat(np.arange(10), used.multiplicity.astype(int))
-    repeated = replace(used._subset(rows), multiplicity=np.ones(len(rows)))
+    repeated = replace(with_draws(used, rows), multiplicity=np.ones(len(rows)))
     assert_allclose(repeated.log_predictive(BOTH, X_NEW), expected, atol=1e-10)
 
 
@@ -330,7 +358,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
     _, mean, covariance = exact_posterior(prior.K, model.y, model.likelihood)
     # A reference that is far off: its sites are those of other data.
     wrong = model.with_observations(y=-model.y)
-    arrays = density_arrays_at(wrong, EP(), THREE_THETA[None])
+    arrays = find_density_arrays(wrong, EP(), THREE_THETA[None])
     rng = np.random.default_rng(6)
     gaps, squares = [], []
     while len(gaps) < 400:
@@ -339,7 +367,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
             continue
         particles = ImportanceLatent(int(rng.integers(2**31)), n_particles, 0.05)
         one = Predictor(model, THREE_THETA[None], f[None], np.ones(1), arrays, particles)
-        ((given, log_weight),) = particles.weighted_conditionals(one.group(np.array([0])))
+        ((given, log_weight),) = particles.make_conditionals(one.group(np.array([0])))
         moments = given.predict(model.covariance.X)
         centered = moments.mean - mean[:, None]
         gaps.append(centered @ np.exp(log_weight))
@@ -352,8 +380,8 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
 def test_draws_have_the_joint_moments_of_what_is_averaged():
     used = predictor(SOME)
     total, mean, square = used.multiplicity.sum(), 0.0, 0.0
-    for members in equal_rows(used.theta):
-        for conditional, log_weight in used.strategy.weighted_conditionals(used.group(members)):
+    for group in used.groups():
+        for conditional, log_weight in used.strategy.make_conditionals(group):
             share = np.exp(log_weight) / total
             means, covariance = conditional.predict_jointly(X_NEW)
             mean = mean + means @ share
@@ -370,13 +398,13 @@ def test_draws_have_the_joint_moments_of_what_is_averaged():
 def test_a_single_function_is_drawn_by_weight_too(n):
     """Places are systematic, and begin at random: with few of them any draw may be taken."""
     used = predictor(OwnLatent(), n_distinct=1)
-    members = np.arange(10)
+    (group,) = used.groups()
     weight = used.multiplicity.astype(int)
     by_column, by_draw = np.zeros(10), np.zeros(10)
     n_places = 2 * weight.sum()
     for place in (np.arange(n_places) + 0.5) / n_places:
         given = SimpleNamespace(uniform=lambda place=place: place, permutation=np.asarray)
-        for _, columns in used._draw_columns(members, n, given):
+        for _, columns in used._draw_columns(group, n, given):
             np.add.at(by_column, columns, 1)
         np.add.at(by_draw, used._resample(n, given), 1)
     assert_array_equal(by_column, 2 * n * weight)

@@ -16,7 +16,7 @@ from skgpmcmc import (
 from skgpmcmc.approximations import Exact
 from skgpmcmc.likelihoods import Gaussian, Logit
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
-from skgpmcmc.prediction import Integrated, OwnLatent, Predictor, density_arrays_at
+from skgpmcmc.prediction import Integrated, OwnLatent, Predictor, find_density_arrays
 from skgpmcmc.run import Draws, GivenRows, leave_one_out
 
 from ..helpers import P_LIMIT, Z_LIMIT, exact_posterior, make_model, z_score
@@ -54,7 +54,7 @@ def predictor(strategy):
     theta = np.log(NOISE)[:, None]
     f = np.stack([y, y + 1.0, y - 3.0])
     return Predictor(
-        model, theta, f, 10.0 * SHARE, density_arrays_at(model, Exact(), theta), strategy
+        model, theta, f, 10.0 * SHARE, find_density_arrays(model, Exact(), theta), strategy
     )
 
 

@@ -20,7 +20,7 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
-from skgpmcmc.prediction.strategy import ClassProbabilities
+from skgpmcmc.prediction.summary import ClassProbabilities
 
 from ..helpers import in_one_test
 

@@ -16,15 +16,15 @@ from skgpmcmc.likelihoods import Softmax
 from skgpmcmc.model import ClasswiseGP, HyperPrior, Observations, default_kernel, make_covariance
 from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.prediction import (
-    FactorCache,
     ImportanceLatent,
     Integrated,
     OwnLatent,
     Predictor,
-    density_arrays_at,
+    find_density_arrays,
 )
+from skgpmcmc.prediction.cache import FactorCache
 
-from ..helpers import make_model, toy_classes
+from ..helpers import make_model, reachable, toy_classes
 
 N, N_THETAS = 12, 20
 PLENTY = 10**8
@@ -43,9 +43,9 @@ def predictor(strategy="particles", room=PLENTY):
     theta = np.array([0.8, -0.9]) + 0.3 * rng.standard_normal((N_THETAS, 2))
     theta[1] = theta[0]  # two draws that share all
     f = np.array([model.prior_at(t).sample(rng) for t in theta])
-    arrays = density_arrays_at(model, EP(), theta)
+    arrays = find_density_arrays(model, EP(), theta)
     weight = rng.integers(1, 4, size=N_THETAS).astype(float)
-    return Predictor(model, theta, f, weight, arrays, STRATEGIES[strategy], kept=FactorCache(room))
+    return Predictor(model, theta, f, weight, arrays, STRATEGIES[strategy], cache_bytes=room)
 
 
 def softmax_predictor(separate, room=PLENTY):
@@ -57,7 +57,7 @@ def softmax_predictor(separate, room=PLENTY):
     rng = np.random.default_rng(3)
     theta = 0.3 * rng.standard_normal((N_THETAS, len(model.start)))
     f = np.array([model.prior_at(t).sample(rng) for t in theta])
-    return Predictor(model, theta, f, np.ones(N_THETAS), (), OwnLatent(), kept=FactorCache(room))
+    return Predictor(model, theta, f, np.ones(N_THETAS), (), OwnLatent(), cache_bytes=room)
 
 
 def n_factors(used, X_new=X_NEW):
@@ -101,7 +101,7 @@ def test_fewer_rows_than_those_of_training_are_not_for_workers():
     assert n_factors(used) == 0.0
     for used, rows in ((predictor(), many), (predictor(room=20_000), X_NEW)):
         used.latent_moments(rows, 2)
-        assert used.kept.n_bytes == 0
+        assert used.cache.n_bytes == 0
 
 
 @pytest.mark.parametrize("separate", [False, True])
@@ -118,71 +118,114 @@ def test_there_is_no_more_than_room_for(room):
     """The parts of a theta are kept whole, or not at all."""
     used = predictor("own", room)
     used.latent_moments(X_NEW)
-    assert used.kept.n_bytes <= room
+    assert used.cache.n_bytes <= room
     fitting = predictor("own")
     fitting.latent_moments(X_NEW)
-    largest = max(part.n_bytes for (part,) in fitting.kept._parts.values())
-    assert used.kept.n_bytes >= min(room - largest, fitting.kept.n_bytes)
-    assert n_factors(used) == N_THETAS - 1.0 - len(used.kept._parts)
+    largest = max(n_bytes_of_parts(fitting, group) for group in fitting.groups())
+    assert used.cache.n_bytes >= min(room - largest, fitting.cache.n_bytes)
+    assert n_factors(used) == N_THETAS - 1.0 - len(used.cache)
 
 
-def test_what_it_counts_is_what_it_holds():
-    used = predictor("own")
+def n_bytes_held(used):
+    """Bytes of all arrays that a cache leads to and its draws do not, each of them once."""
+    of_draws = {id(found) for found in reachable([used.model, used.theta, used.f])}
+    arrays = [found for found in reachable(used.cache) if isinstance(found, np.ndarray)]
+    return sum(a.nbytes for a in arrays if a.base is None and id(a) not in of_draws)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_what_it_counts_is_what_it_holds(strategy):
+    used = predictor(strategy)
     used.latent_moments(X_NEW)
-    n_columns = N_THETAS
-    n_matrices = N_THETAS - 1
-    of_matrix = N * N + N + 2  # with its pivots and its theta
-    numbers = n_matrices * of_matrix + n_columns * N + n_columns
-    assert used.kept.n_bytes == 8 * numbers
+    thetas = 8 * 2 * len(used.cache)  # these belong to the draws
+    assert used.cache.n_bytes - thetas == n_bytes_held(used) > 0
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_so_it_is_with_several_functions(separate):
+    used = softmax_predictor(separate)
+    used.latent_moments(X_NEW)
+    thetas = used.theta.nbytes
+    assert used.cache.n_bytes - thetas == n_bytes_held(used) > 0
+
+
+@pytest.mark.parametrize("strategy", ["own", "particles"])
+def test_a_factor_that_many_draws_share_counts_once(strategy):
+    """So many that they are handled some at a time, as with hyper-parameters that are fixed."""
+    used = predictor(strategy)
+    many = np.zeros(1000, dtype=int)
+    used = replace(
+        used,
+        theta=used.theta[many],
+        f=used.f[many],
+        multiplicity=used.multiplicity[many],
+        density_arrays=tuple(array[many] for array in used.density_arrays),
+    )
+    used.latent_moments(X_NEW)
+    (group,) = used.groups()
+    assert len(used.parts(group)) == 3
+    assert used.cache.n_bytes - 8 * 2 == n_bytes_held(used)
+    # With that much room and no more it is kept.
+    for room, n_kept in ((used.cache.n_bytes, 1), (used.cache.n_bytes - 1, 0)):
+        tight = replace(used, cache_bytes=room)
+        tight.latent_moments(X_NEW)
+        assert len(tight.cache) == n_kept
 
 
 class Several(NamedTuple):
-    """A strategy that gives the same part several times."""
+    """A strategy that gives as many parts, each of which has a factor of its own."""
 
     n: int
 
-    def weighted_conditionals(self, group):
-        (part,) = OwnLatent().weighted_conditionals(group)
-        return iter([part] * self.n)
+    def make_conditionals(self, group):
+        for _ in range(self.n):
+            yield from OwnLatent().make_conditionals(group)
+
+
+def n_bytes_of_parts(used, group):
+    """Bytes of what a strategy makes of a group."""
+    cache = FactorCache(PLENTY)
+    list(cache.parts(used.strategy, group))
+    return cache.n_bytes
 
 
 def one_draw():
     used = predictor("own")
     group = used.group(np.array([3]))
-    (part,) = used.strategy.weighted_conditionals(group)
-    return group, part.n_bytes
+    return group, n_bytes_of_parts(used, group)
 
 
 def test_parts_of_a_theta_that_do_not_fit_leave_nothing():
     """Some of its parts alone would be mistaken for all of them."""
     group, n_bytes = one_draw()
-    kept = FactorCache(2 * n_bytes)
+    room = 2 * n_bytes
+    cache = FactorCache(room)
     for _ in range(2):
-        assert len(list(kept.parts(Several(3), group))) == 3
-        assert kept.n_bytes == 0
+        assert len(list(cache.parts(Several(3), group))) == 3
+        assert cache.n_bytes == 0
     for _ in range(2):
-        assert len(list(kept.parts(Several(2), group))) == 2
-        assert kept.n_bytes == 2 * n_bytes
+        assert len(list(cache.parts(Several(2), group))) == 2
+        assert n_bytes < cache.n_bytes <= room
 
 
 def test_a_prediction_that_breaks_off_keeps_nothing():
     group, _ = one_draw()
-    kept = FactorCache(PLENTY)
-    next(iter(kept.parts(Several(2), group)))
-    assert kept.n_bytes == 0
+    cache = FactorCache(PLENTY)
+    next(iter(cache.parts(Several(2), group)))
+    assert cache.n_bytes == 0
 
 
-def from_file(kept):
-    return pickle.loads(pickle.dumps(kept))
+def from_file(cache):
+    return pickle.loads(pickle.dumps(cache))
 
 
 @pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, from_file])
 def test_copies_and_files_hold_nothing_of_it(twin):
     used = predictor()
     used.latent_moments(X_NEW)
-    other = twin(used.kept)
-    assert other.n_bytes == 0 < used.kept.n_bytes
-    assert other.room == used.kept.room
+    other = twin(used.cache)
+    assert other.n_bytes == 0 < used.cache.n_bytes
+    assert other.room == used.cache.room
     assert len(pickle.dumps(used)) == len(pickle.dumps(predictor()))
 
 
@@ -197,10 +240,11 @@ OTHERS = {
 
 @pytest.mark.parametrize("change", OTHERS)
 def test_what_is_kept_of_some_draws_is_not_taken_for_others(change):
+    """Their indices are the same."""
     used = predictor()
     used.latent_moments(X_NEW)
     other = replace(used, **OTHERS[change](used))
-    expected = replace(other, kept=FactorCache(0)).latent_moments(X_NEW)
+    expected = replace(other, cache_bytes=0).latent_moments(X_NEW)
     assert_array_equal(other.latent_moments(X_NEW), expected)
     assert not np.array_equal(expected, used.latent_moments(X_NEW))
 
@@ -210,7 +254,7 @@ def test_predictions_in_several_threads_at_once():
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: used.latent_moments(X_NEW), range(12)):
             assert_array_equal(found, expected)
-    assert len(used.kept._parts) == N_THETAS - 1
-    room = used.kept.n_bytes
+    assert len(used.cache) == N_THETAS - 1
+    room = used.cache.n_bytes
     used.latent_moments(X_NEW)
-    assert used.kept.n_bytes == room
+    assert used.cache.n_bytes == room
