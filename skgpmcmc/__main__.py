@@ -141,10 +141,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _doctor(args: argparse.Namespace) -> int:
     """Print what a checkpoint tells, and save its plots."""
-    from .doctor import report, save_plots
+    from .doctor import save_plots, write_report
 
     try:
-        is_well = _print(report(args.file))
+        is_well = _print(write_report(args.file))
         plots = save_plots(args.file, args.output or str(args.file))
     except ValueError as error:
         _tell(f"skgpmcmc doctor: {error}")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from ._shown import TableRepr
+from ._table_repr import TableRepr
 from .run.annealed import AnnealedImportance
 
 __all__ = ["AnnealedImportance", "ComparedModel", "ModelComparison", "compare_evidence"]

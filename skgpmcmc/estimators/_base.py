@@ -45,7 +45,7 @@ from ..prediction.subset import (
 )
 from ..run.advice import convergence_message, remedy
 from ..run.chains import continue_chains, n_rounds, sample_chains
-from ..run.convergence import StoppingRule
+from ..run.convergence import ConvergenceGoal
 from ..run.diagnostics import diagnose
 from ..run.memory import require_memory
 from ..run.records import MarkedSamples, ModelRun, SamplingRun
@@ -123,7 +123,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         """Run chains for all that was observed at the same inputs, or continue earlier ones."""
         X = rows.X
         self._check_schedule()
-        stop = None if self.target_ess is None else StoppingRule(self.target_ess, self.max_rhat)
+        stop = None if self.target_ess is None else ConvergenceGoal(self.max_rhat, self.target_ess)
         likelihood = observed[0].likelihood
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
         n_importance = check.resolve_n_importance(self.n_importance)
@@ -164,7 +164,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         return partial(sample_with_file, self, X, observed)
 
     def _continued(
-        self, run: SamplingRun, stop: StoppingRule | None, n_bytes: float
+        self, run: SamplingRun, stop: ConvergenceGoal | None, n_bytes: float
     ) -> SamplingRun:
         """Continue the chains of an earlier fit."""
         if self.n_draws <= run.n_draws:
@@ -408,13 +408,14 @@ def _report_convergence(estimator: BaseEstimator) -> None:
     diagnostics = estimator.diagnostics_
     if estimator.verbose:
         print(diagnostics)
-    message = convergence_message(diagnostics, estimator.max_rhat, estimator.target_ess)
+    goal = ConvergenceGoal(estimator.max_rhat, estimator.target_ess)
+    message = convergence_message(diagnostics, goal)
     if message is None:
         return
     fitted = vars(estimator).get("estimators_", [estimator])
     n_draws = max(own.theta_samples_.shape[1] for own in fitted)
     faster = _faster(estimator, fitted[0]._predictor.model)
-    advice = remedy(diagnostics, n_draws, estimator.max_rhat, estimator.target_ess, faster)
+    advice = remedy(diagnostics, n_draws, goal, faster)
     of_periods = periods_note(estimator)
     said = [message, *([of_periods] if of_periods else []), advice]
     warn(" ".join(said), ConvergenceWarning)

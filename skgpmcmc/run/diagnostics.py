@@ -1,7 +1,4 @@
-"""Convergence of the kept draws, the stopping rule, and the cost of sampling.
-
-A thin layer over arviz-stats.
-"""
+"""The table of diagnostics: convergence of the kept draws, and the cost of sampling."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._shown import TableRepr
+from .._table_repr import TableRepr
 from .._typing import FloatArray
 from ..chain.counts import Counts, acceptance_rates, sum_counts
 from ..numerics.linalg import OperationCount
 from ..setup.report import EmulatorReport
-from .convergence import enough, summarize_convergence
+from .convergence import ConvergenceGoal, summarize_convergence
 from .records import SamplingRun
 
 
@@ -83,16 +80,13 @@ class Diagnostics(TableRepr):
         return self.operations.total
 
     def converged(self, max_rhat: float, target_ess: float | None = None) -> bool:
-        """Whether every R-hat and every effective sample size is good enough; see `enough`."""
-        return not self.not_converged(max_rhat, target_ess)
+        """Whether every R-hat and every effective sample size meets a `ConvergenceGoal`."""
+        return not self.rows_short_of(ConvergenceGoal(max_rhat, target_ess))
 
-    def not_converged(self, max_rhat: float, target_ess: float | None = None) -> list[int]:
-        """Return the rows whose R-hat is too large or whose effective sample size is too small.
-
-        That is above `max_rhat`, or below `target_ess` or MIN_ESS in bulk or tail; see `enough`.
-        """
-        good = enough(self.r_hat, self.ess_bulk, self.ess_tail, max_rhat, target_ess)
-        return [int(i) for i in np.flatnonzero(~good)]
+    def rows_short_of(self, goal: ConvergenceGoal) -> list[int]:
+        """Return the rows whose R-hat is too large or whose effective sample size is too small."""
+        is_met = goal.is_met(self.r_hat, self.ess_bulk, self.ess_tail)
+        return [int(i) for i in np.flatnonzero(~is_met)]
 
     def row_label(self, row: int) -> str:
         """Name of a row, with its class if there are several."""

@@ -11,7 +11,7 @@ import numpy as np
 from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
-from .._shown import TableRepr
+from .._table_repr import TableRepr
 from .._typing import FloatArray, IntArray
 from ..chain.segment import at_work
 from ..importance.density import ReferenceDensity

@@ -9,7 +9,7 @@ from arviz_stats.base.array import array_stats
 from scipy import stats
 
 from .._typing import FloatArray
-from .convergence import comparable
+from .convergence import split_and_screen
 
 
 class ScaleReduction(NamedTuple):
@@ -41,7 +41,7 @@ def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
     p = samples.shape[2]
     estimate = np.full(p, np.inf)
     upper = np.full(p, np.inf)
-    samples, usable = comparable(samples)
+    samples, usable = split_and_screen(samples)
     if not usable.any():
         return ScaleReduction(estimate, upper)
     x = samples[:, :, usable]

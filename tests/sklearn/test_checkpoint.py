@@ -364,7 +364,7 @@ def test_a_long_fit_is_not_announced_for_what_the_file_has(monkeypatch, tmp_path
     with pytest.warns(UserWarning, match="This fit will be long"):
         walk(checkpoint=tmp_path / "file").fit(X, y)
     monkeypatch.setattr(chains, "_ROWS_TIMED_FIRST", 10)
-    monkeypatch.setattr(chains, "seconds_per_iteration", lambda *_: 1e6)
+    monkeypatch.setattr(chains, "time_iteration", lambda *_: 1e6)
     walk(checkpoint=tmp_path / "file").fit(X, y)  # a warning would be an error
 
 
