@@ -326,7 +326,7 @@ default="integrated"
         self._check_single("log_evidence")
         self._require_draws("log_evidence")
         if not isinstance(method, evidence.AnnealedImportance):
-            check_choice("method", method, ("integrated", "ais", *evidence.CONDITIONAL))
+            check_choice("method", method, ("integrated", "ais", *evidence.CONDITIONAL_METHODS))
         model = self._predictor.model
         draws = self.theta_samples_
         estimator, seed = self._evidence_parts

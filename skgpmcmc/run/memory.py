@@ -14,11 +14,7 @@ def machine_bytes() -> int | None:
     """Return the main memory of this machine in bytes, or None if it is unknown."""
     try:
         total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (
-        AttributeError,
-        OSError,
-        ValueError,
-    ):  # the system is not POSIX, or does not know these names
+    except (AttributeError, OSError, ValueError):  # not POSIX, or these names are unknown to it
         return None
     return total if total > 0 else None
 

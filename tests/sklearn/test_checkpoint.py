@@ -673,7 +673,7 @@ def test_draws_that_are_handed_out_in_parts_are_counted_once():
     draws = np.arange(6.0)[:, None]
     segment = Segment(None, np.random.default_rng(0), draws, draws, counts, np.empty((6, 0, 1)))
     tape = checkpoint._Tape([segment])
-    parts = [part for n in (2, 1, 9) for part in tape.take(n)]
+    parts = [part for n in (2, 1, 9) for part in tape.read(n)]
     assert_array_equal(np.concatenate([part.theta for part in parts]), draws)
     total = sum_counts([part.counts for part in parts])
     assert (total.n_steps, total.n_accepted) == (counts.n_steps, counts.n_accepted)
