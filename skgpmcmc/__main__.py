@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from .compare.data import DataSet, bundled_data, check_data, csv_data, split_data
 from .compare.methods import Comparison, Settings, compare
-from .compare.picture import save_plot, why_no_plot
+from .compare.picture import no_plot_message, save_plot
 from .compare.report import as_json, convergence_report
 from .compare.table import KEY, conclusion, score_table
 
@@ -185,7 +185,7 @@ def _compare(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     # Saved before anything is printed or drawn: whatever fails then, the results are there.
     is_well = [_save(document, lambda path: path.write_text(text, encoding="utf-8"), text)]
     is_well.append(_print(_report(results, settings, args.repeats)))
-    missing = why_no_plot(results)
+    missing = no_plot_message(results)
     if missing is None:
         is_well.append(_save(plot, lambda path: save_plot(path, results)))
     else:

@@ -279,10 +279,10 @@ def save_plots(path: Path, prefix: str) -> list[Path]:
 
 def _draw_rank_histograms(plt: Any, chains: StoredChains) -> Any:
     """Draw a histogram of the ranks of each chain among all draws: alike where chains agree."""
-    from .displays._drawing import axes_for
+    from .displays._drawing import make_panels
 
     n_chains, n_draws, _ = chains.samples.shape
-    panels = axes_for(plt, None, len(chains.names))
+    panels = make_panels(plt, None, len(chains.names))
     for j, (panel, name) in enumerate(zip(panels, chains.names, strict=True)):
         ranks = stats.rankdata(chains.samples[:, :, j]).reshape(n_chains, n_draws)
         edges = np.linspace(0.5, ranks.size + 0.5, _N_RANK_BARS + 1)

@@ -185,7 +185,7 @@ class ModelRun:
     n_discarded: int
 
     def judged_quantities(self, rounds: Sequence[Sequence[Segment]]) -> FloatArray:
-        """Return the quantities that `judged_quantities` names, after more rounds; (n_chains, n, k)."""
+        """Return the quantities that convergence is judged by after rounds; (n_chains, n, k)."""
         if not self.draws.theta.shape[2]:
             return judged_quantities(self.model, self.draws.with_rounds(rounds))
         # The draws of f are large, and are not copied.
