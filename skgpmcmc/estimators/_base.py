@@ -53,13 +53,13 @@ from ..samplers import MAPPED, WITHIN_GIBBS, in_use
 from ..samplers.base import Sampler
 from . import _validation as check
 from ._callbacks import CallbackMonitor
-from ._data import check_n_jobs, prediction_params, replace_fitted
+from ._data import check_n_jobs, get_prediction_params, replace_fitted
 from ._kernel_notes import warn_about_kernel
 from ._link import DocumentationLink
-from ._periods import periods_note
+from ._periods import periods_message
 from ._rows import TrainingRows
 from ._saving import ForPrediction
-from ._warm_start import Continuable
+from ._warm_start import ContinuableRun
 
 #: Copies of all draws that are held while rounds are joined.
 _COPIES_OF_DRAWS = 3
@@ -240,8 +240,8 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
         models = [{**self._of_model(run, *pair), "_rows": rows} for pair in pairs]
         fitted = self._join(run, models, noise, names)
         kept = {
-            "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
-            "_for_predictions": prediction_params(self),
+            "_sampling": ContinuableRun(run, copy.deepcopy(self.get_params(deep=False))),
+            "_for_predictions": get_prediction_params(self),
             "_units": units,
         }
         replace_fitted(self, {**fitted, **names, **kept})
@@ -294,7 +294,7 @@ class BaseBayesianGP(DocumentationLink, ForPrediction, CallbackSupportMixin, Bas
                 reference=own.reference if arrays is None else None,
                 kept=FactorCache(self.predict_cache_bytes // len(run.models)),
             ),
-            "_for_predictions": prediction_params(self),
+            "_for_predictions": get_prediction_params(self),
         }
 
     def _n_for_predictions(
@@ -416,7 +416,7 @@ def _report_convergence(estimator: BaseEstimator) -> None:
     n_draws = max(own.theta_samples_.shape[1] for own in fitted)
     faster = _faster(estimator, fitted[0]._predictor.model)
     advice = remedy(diagnostics, n_draws, goal, faster)
-    of_periods = periods_note(estimator)
+    of_periods = periods_message(estimator)
     said = [message, *([of_periods] if of_periods else []), advice]
     warn(" ".join(said), ConvergenceWarning)
 

@@ -129,7 +129,7 @@ def sample_chains(
     with one_thread(), Workers(n_jobs, journal) as workers:
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1  # burn-in has the last round
         set_ups = set_up_all(models, settings, seed, workers, n_rounds_before, monitor, plan)
-        started = _burn_in(set_ups, workers, monitor, plan)
+        started = _start_chains(set_ups, workers, monitor, plan)
         seconds_warmup = time.perf_counter() - clock
         run = SamplingRun(started, seconds_warmup=seconds_warmup, seconds_sampling=0.0)
         return _sample_more(workers, run, n_draws, stop, monitor, plan)
@@ -169,7 +169,7 @@ def _plan_run(
     return plan_work(models, n_iterations, n_chains, n_jobs, n_evaluations)
 
 
-def _burn_in(
+def _start_chains(
     set_ups: Sequence[SetUpResult], workers: Workers, monitor: Monitor, plan: WorkPlan
 ) -> list[ModelRun]:
     """Start all chains, make their burn-in in one round, and return the records of the models."""
@@ -262,7 +262,7 @@ def _sample_more(
             n_before = min(one.n_draws for one in running if one.n_missing > 0.0)
             end = min(n_before + ROUND_LENGTH, n_draws)
             while any(one.goes_on(end) for one in running):
-                running = _advance(running, end, stop, workers, plan)
+                running = _make_draws(running, end, stop, workers, plan)
             n_computed = max(one.n_new for one in running) - workers.n_replayed
             now = time.perf_counter()
             seconds: float | None = None  # for one draw of every chain
@@ -292,7 +292,7 @@ def _sample_more(
     return replace(run, models=models, seconds_sampling=seconds_sampling, interrupted=interrupted)
 
 
-def _advance(
+def _make_draws(
     running: Sequence[_RunningChains],
     end: int,
     stop: ConvergenceGoal | None,

@@ -271,7 +271,7 @@ def leave_one_out(
     )
     # Added to the averages only: a constant does not change the weights, and would cost digits.
     elpd_i = left_out + shift * given.weight
-    return _summarize(elpd_i, kept - left_out, pareto_k, method)
+    return _sum_over_rows(elpd_i, kept - left_out, pareto_k, method)
 
 
 def leave_one_out_of_classes(
@@ -296,7 +296,7 @@ def leave_one_out_of_classes(
         given.weight * (log_p - logsumexp(log_p, axis=0))[labels, rows]
         for log_p in (left_out, kept)
     )
-    return _summarize(elpd_i, lpd_i - elpd_i, pareto_k.max(axis=0), method)
+    return _sum_over_rows(elpd_i, lpd_i - elpd_i, pareto_k.max(axis=0), method)
 
 
 def average_densities(
@@ -340,7 +340,7 @@ def _check_n_draws(n_chains: int, n_draws: int) -> None:
         )
 
 
-def _summarize(
+def _sum_over_rows(
     elpd_i: FloatArray, p_loo_i: FloatArray, pareto_k: FloatArray, method: str
 ) -> LeaveOneOut:
     se = _sd_of_sum(elpd_i) if len(elpd_i) > 1 else float("nan")

@@ -27,10 +27,10 @@ def check_approximation(
     """Check an approximation on a problem with two points, where the evidence is known.
 
     The approximation must be a function of (y, theta) alone, because otherwise a pseudo-marginal
-    chain would not be exact. Its log evidence must be close to the truth. The result of `with_tolerance` must be
-    of the same class, and have a gradient that agrees with finite differences, also in the
-    parameters of the likelihood. Importance sampling from its Gaussian must estimate the evidence
-    without bias.
+    chain would not be exact. Its log evidence must be close to the truth. The result of
+    `with_tolerance` must be of the same class, and have a gradient that agrees with finite
+    differences, also in the parameters of the likelihood. Importance sampling from the Gaussian of
+    the approximation must estimate the evidence without bias.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def check_approximation(
     model = _make_two_points(Probit() if likelihood is None else likelihood, rng)
     refined = approximation.with_tolerance()
     assert type(refined) is type(approximation), (
-        f"with_tolerance() returns a {type(refined).__name__}: samplers would use that in place of the "
-        f"{type(approximation).__name__}"
+        f"with_tolerance() returns a {type(refined).__name__}: samplers would use that in place "
+        f"of the {type(approximation).__name__}"
     )
     for kernel_theta in np.array([[0.0, 0.0], [1.2, -0.5]]):
         theta = np.concatenate([kernel_theta, model.start[len(kernel_theta) :]])

@@ -64,7 +64,7 @@ def calibration_statistics(model: LatentGP) -> list[Statistic]:
     """Return the default statistics of `simulation_based_calibration`.
 
     They are all components of theta, and three functions of f: its value at the first input,
-    log p(y | f), and ``f' K(theta)^-1 f``. For a wrong sampler that ignores the data and returns the
+    log p(y | f), and ``f' K(theta)^-1 f``. If a wrong sampler ignores the data and returns the
     prior, ranks of theta are still uniform, but ranks of log p(y | f) are not.
 
     Parameters

@@ -59,7 +59,7 @@ class InvarianceReport:
 
     @property
     def p_value(self) -> float:
-        """Family-wise p-value: the smallest times the numbers of statistics and looks, at most 1."""
+        """Family-wise p-value: the smallest times the number of statistics and of looks."""
         return min(1.0, self.n_looks * self._p_value_of_a_look)
 
     @property

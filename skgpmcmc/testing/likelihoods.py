@@ -123,7 +123,7 @@ def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
 def _integrate_tilted(
     likelihood: Likelihood, y: float, mean: float, var: float, weight: float
 ) -> tuple[float, float, float]:
-    """Return the mass of p(y | f)^weight N(f; mean, var), and mean and variance of standardized f."""
+    """Return the mass of p(y | f)^weight N(f; mean, var), and the moments of standardized f."""
     sd = np.sqrt(var)
 
     def integral(power: int) -> float:

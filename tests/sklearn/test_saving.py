@@ -209,7 +209,7 @@ def test_a_file_of_another_format_is_refused(fitted, dump, monkeypatch):
         if dump is pickle.dumps
         else lambda data: skops.io.loads(data, trusted=trusted(data))
     )
-    message = r"BayesianGPClassifier was saved by version .* in format 99, .* reads format 2: read"
+    message = r"BayesianGPClassifier was saved by version .* in format 99, .* reads format 3: read"
     with pytest.raises(ValueError, match=message):
         load(data)
 
