@@ -1,4 +1,4 @@
-"""The main job: a Bayesian GP classifier beside its rivals, on the same splits of real data."""
+"""Comparison of a Bayesian GP classifier with its rivals on the same splits of real data."""
 
 from .data import DataSet, bundled_data, check_data, csv_data, split_data
 from .methods import SCORES, Comparison, MethodOutcome, Settings, compare, make_methods, score

@@ -1,4 +1,4 @@
-"""Data sets of a comparison: bundled ones, tables in files, and their splits."""
+"""Data sets of a comparison, bundled or from files, and their splits."""
 
 from __future__ import annotations
 

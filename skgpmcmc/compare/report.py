@@ -15,6 +15,7 @@ import sklearn
 
 from ..run.diagnostics import Diagnostics
 from .methods import SCORES, Comparison, MethodOutcome, Settings
+from .table import list_methods, select_results
 
 #: Arrays of `Diagnostics` that the file contains, besides the acceptance rates.
 _DIAGNOSTIC_ARRAYS = ("r_hat", "ess_bulk", "ess_tail", "log_likelihood_sd")
@@ -25,9 +26,9 @@ _DIAGNOSTIC_NUMBERS = ("n_cubic", "n_likelihood_evaluations", "seconds_warmup", 
 def convergence_report(outcomes: Sequence[MethodOutcome], max_rhat: float) -> str:
     """Return the table of each method's first run, with the worst figures over all splits."""
     lines = []
-    for method in dict.fromkeys(o.method for o in outcomes):
-        mine = [o for o in outcomes if o.method == method]
-        runs = [(o.split, o.diagnostics) for o in mine if o.diagnostics is not None]
+    for method in list_methods(outcomes):
+        own = select_results(method, outcomes)
+        runs = [(o.split, o.diagnostics) for o in own if o.diagnostics is not None]
         if not runs:
             continue
         worst = max(float(d.r_hat.max()) for _, d in runs)

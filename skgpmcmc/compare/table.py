@@ -24,10 +24,10 @@ def score_table(outcomes: Sequence[MethodOutcome]) -> str:
     some splits has the mean over the others, and their number beside its name. A score that a
     result does not contain, because it is from an older file, is a dash, too.
     """
-    names = _list_methods(outcomes)
+    names = list_methods(outcomes)
     columns = [["", *(_row_label(name, outcomes) for name in names)]]
     for score in SCORES:
-        values = [_get_scores(_select_results(name, outcomes), score) for name in names]
+        values = [_get_scores(select_results(name, outcomes), score) for name in names]
         head = f"{score.replace('_', ' ')} {'↓' if score in SMALL_IS_GOOD else '↑'}"
         marks = _mark_best(values, score)
         columns.append(
@@ -44,16 +44,16 @@ def score_table(outcomes: Sequence[MethodOutcome]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _list_methods(outcomes: Sequence[MethodOutcome]) -> list[str]:
+def list_methods(outcomes: Sequence[MethodOutcome]) -> list[str]:
     return list(dict.fromkeys(o.method for o in outcomes))
 
 
-def _select_results(name: str, outcomes: Sequence[MethodOutcome]) -> list[MethodOutcome]:
+def select_results(name: str, outcomes: Sequence[MethodOutcome]) -> list[MethodOutcome]:
     return [o for o in outcomes if o.method == name]
 
 
 def _row_label(name: str, outcomes: Sequence[MethodOutcome]) -> str:
-    mine = _select_results(name, outcomes)
+    mine = select_results(name, outcomes)
     done = sum(o.failure is None for o in mine)
     return f"{name} ({done} of {len(mine)} splits)" if 0 < done < len(mine) else name
 
@@ -116,8 +116,8 @@ def conclusion(outcomes: Sequence[MethodOutcome]) -> str:
 def _paired_losses(outcomes: Sequence[MethodOutcome], n_splits: int) -> dict[str, np.ndarray]:
     """Return the log losses, by split or by row, of the methods that finished all splits."""
     losses = {}
-    for name in _list_methods(outcomes):
-        mine = _select_results(name, outcomes)
+    for name in list_methods(outcomes):
+        mine = select_results(name, outcomes)
         if len(mine) == n_splits and all(o.failure is None for o in mine):
             by_split = np.array(_get_scores(mine, "log_loss"))
             losses[name] = by_split if n_splits > 1 else _row_losses(mine[0])

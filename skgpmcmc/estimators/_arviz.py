@@ -26,7 +26,7 @@ def _import_arviz() -> Any:
 
 
 def make_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> Any:
-    """Return the tree that `to_arviz` promises."""
+    """Return the DataTree of `to_arviz`."""
     arviz_base = _import_arviz()
     model = estimator._predictor.model
     draws = estimator._with_latent_draws()

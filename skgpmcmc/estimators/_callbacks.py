@@ -139,7 +139,7 @@ class CallbackMonitor(Monitor):
         )
 
     def end_round(self) -> bool:
-        """Tell callbacks that a round of all chains has ended; True if one ever asked to stop."""
+        """Tell callbacks that a round of all chains has ended; True to stop."""
         known = {} if self._left is None else {"seconds_left": self._left.seconds}
         if self._convergence_status is not None:
             known |= {"r_hat": self._convergence_status.r_hat, "ess": self._convergence_status.ess}

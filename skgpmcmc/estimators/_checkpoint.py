@@ -20,7 +20,7 @@ from ..run.checkpoint import Checkpoint
 from ..run.progress import Effort, Monitor, Progress
 from ..run.records import SamplingRun
 from ._callbacks import CallbackMonitor
-from ._warm_start import FREE_TO_CHANGE
+from ._warm_start import FREE_TO_CHANGE, is_frozen_distribution
 
 
 def sample_with_file(
@@ -151,7 +151,7 @@ def _to_json_value(value: Any) -> Any:
 
 def _get_contents(value: Any) -> Any:
     """Return the parameters of an object, or its attributes."""
-    if hasattr(value, "dist") and hasattr(value, "args"):  # a frozen distribution of scipy
+    if is_frozen_distribution(value):
         return [value.dist.name, value.args, value.kwds]
     if hasattr(value, "get_params"):
         return value.get_params(deep=False)

@@ -40,6 +40,11 @@ def warn_about_kernel(kernel: Kernel, priors: Any, likelihood: Likelihood) -> No
             warn(message)
 
 
+def has_white_kernel(kernel: Kernel) -> bool:
+    """Whether a kernel is a WhiteKernel, or has one as a part."""
+    return any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values()))
+
+
 def _bounds_message(kernel: Kernel, given: Collection[str]) -> str | None:
     """Return the message on bounds that were set, and are not used; None without such bounds."""
     found = [
@@ -76,9 +81,8 @@ def _format_bounds(hyperparameter: Hyperparameter) -> str:
 
 def _noise_message(kernel: Kernel, likelihood: Likelihood) -> str | None:
     """Return the message on a WhiteKernel beside inferred noise; None without it."""
-    parts = (kernel, *kernel.get_params().values())
-    inferred = isinstance(likelihood, (Gaussian, StudentT)) and likelihood.parameters
-    if not inferred or not any(isinstance(part, WhiteKernel) for part in parts):
+    is_inferred = isinstance(likelihood, (Gaussian, StudentT)) and likelihood.parameters
+    if not is_inferred or not has_white_kernel(kernel):
         return None
     return (
         "The kernel has a WhiteKernel, but the likelihood has noise already, whose standard "

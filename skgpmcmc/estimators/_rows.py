@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import Kernel
 
 from ..hyperposterior.rows import farthest_first
 from ..likelihoods.base import Likelihood
 from ..model.observations import Observations
 from ..run.leave_one_out import GivenRows
 from ._data import check_weights
+from ._kernel_notes import has_white_kernel
 
 #: Inputs at which it is tested whether a kernel tells equal inputs apart.
 _N_INPUTS_TRIED = 5
@@ -114,8 +115,8 @@ def _find_unique_rows(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _tells_rows_apart(kernel: Kernel, X: np.ndarray) -> bool:
     """Whether rows with equal inputs have different latent values, as with a `WhiteKernel`."""
-    if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values())):
-        return True  # however small its variance is now
+    if has_white_kernel(kernel):
+        return True  # whatever its present variance
     some = np.repeat(X[:_N_INPUTS_TRIED], 2, axis=0)
     K = np.asarray(kernel(some))
     return not np.allclose(

@@ -65,6 +65,11 @@ class NoContinuableRun:
         )
 
 
+def is_frozen_distribution(value: Any) -> bool:
+    """Whether a value is a distribution of scipy.stats with its parameters."""
+    return hasattr(value, "dist") and hasattr(value, "args")
+
+
 def _are_equivalent(a: Any, b: Any) -> bool:
     """Whether two values of a parameter define the same posterior."""
     if isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -76,7 +81,7 @@ def _are_equivalent(a: Any, b: Any) -> bool:
     if isinstance(a, Kernel):
         own = [(h.name, h.fixed) for h in a.hyperparameters]
         return own == [(h.name, h.fixed) for h in b.hyperparameters] and a == b
-    if hasattr(a, "dist") and hasattr(a, "args"):  # a frozen distribution of scipy
+    if is_frozen_distribution(a):
         return type(a.dist) is type(b.dist) and a.args == b.args and _are_equivalent(a.kwds, b.kwds)
     if hasattr(a, "get_params"):
         return _are_equivalent(a.get_params(), b.get_params())

@@ -1,4 +1,4 @@
-"""Chains in rounds, their convergence, and what they cost."""
+"""Runs of chains: set-up, sampling, convergence, cost, and estimates from the draws."""
 
 from .advice import convergence_message, draws_wanted, remedy
 from .chains import continue_chains, n_rounds, sample_chains

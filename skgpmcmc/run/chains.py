@@ -185,7 +185,7 @@ def _start_chains(
 
 
 class _RunningChains(NamedTuple):
-    """The chains of one model, and the rounds that they have made since the start or `continue`."""
+    """The chains of one model, and the rounds of draws that are being added to its run."""
 
     own: ModelRun  # as it was before these rounds
     chains: list[PausedChain]  # after these rounds
@@ -204,12 +204,12 @@ class _RunningChains(NamedTuple):
 
     @property
     def is_replayed(self) -> bool:
-        """Whether a journal contains further draws of these chains, and so their last states."""
+        """Whether the states are missing, because a journal has further draws of these chains."""
         return any(chain.state is None for chain in self.chains)
 
     @property
     def judged_quantities(self) -> tuple[FloatArray, list[str]]:
-        """The quantities that convergence is judged by, (n_chains, n, k), and their k names."""
+        """The quantities of which the goal is checked, (n_chains, n, k), and their k names."""
         draws = self.own.judged_quantities(self.rounds)
         names = element_names(self.own.model.hyperprior.names)
         return draws, names or ["f"] * draws.shape[2]

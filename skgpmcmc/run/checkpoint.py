@@ -116,7 +116,7 @@ class Checkpoint:
         self._tapes: list[_Tape] = []
         self._versions = _describe_versions()
         self._next = 0  # position of the batch that the run needs next
-        # The batch of calls in progress: its calls, its name, and the draws that tapes have of it.
+        # The batch in progress: its calls, its name, and the draws that the tapes have of each call.
         self._calls: list[Call] = []
         self._name = ""
         self._parts_read: list[tuple[_Tape, list[Segment]]] = []
@@ -139,7 +139,7 @@ class Checkpoint:
     # --- the journal ------------------------------------------------------------------------------
 
     def missing(self, calls: list[Call], name: str) -> list[Call]:
-        """Return those of a named batch of calls whose results are not in the file."""
+        """Return calls that make the results of a named batch that are not in the file."""
         self._calls = calls
         self._name = name
         if self._next < len(self._batches):
@@ -336,7 +336,7 @@ def _is_round(calls: Sequence[Call]) -> bool:
 
 
 def _unwritten_part(call: Call) -> Any:
-    """Return the model of a call, which the call has and its written result refers to."""
+    """Return the model of a call, which its written result refers to and does not contain."""
     function, arguments, _ = call
     return arguments[1][0] if function is perform else arguments[0]
 

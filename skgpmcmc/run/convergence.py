@@ -12,6 +12,9 @@ from .._typing import BoolArray, FloatArray
 #: Below this effective sample size the Monte Carlo error of a posterior mean exceeds a tenth of
 #: the posterior standard deviation, and R-hat itself is unreliable.
 MIN_ESS = 100.0
+#: Pareto shape k of the tail of importance weights above which averages with them, and the standard
+#: errors of these averages, are unreliable (Vehtari, Simpson, Gelman, Yao & Gabry, 2024).
+MAX_PARETO_K = 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +96,7 @@ def split_and_screen(samples: FloatArray) -> tuple[FloatArray, BoolArray]:
 
 @dataclass(frozen=True)
 class ConvergenceGoal:
-    """What chains have to reach: sampling stops there, and short of it a fit warns.
+    """The convergence that sampling aims at: sampling stops there, and a fit warns short of it.
 
     Attributes
     ----------
@@ -117,7 +120,7 @@ class ConvergenceGoal:
         return (r_hat <= self.max_rhat) & (np.minimum(ess_bulk, ess_tail) >= self.min_ess)
 
     def growth_needed(self, r_hat: float, ess: float) -> float:
-        """Return how many times as many draws are needed; infinite if that cannot be told.
+        """Return how many times as many draws are needed; infinite if the draws do not tell.
 
         Effective sample sizes grow with the number of draws. Where chains agree, R-hat exceeds 1 by
         chance, and falls towards 1 as one over the number of draws.
@@ -137,7 +140,7 @@ class ConvergenceGoal:
         Returns
         -------
         float
-            0 if the goal is met; infinite if the need cannot be told, see `growth_needed`.
+            0 if the goal is met; infinite if the draws do not tell, see `growth_needed`.
         """
         s = summarize_convergence(samples)
         if self.is_met(s.r_hat, s.ess_bulk, s.ess_tail).all():

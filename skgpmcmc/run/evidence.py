@@ -1,4 +1,4 @@
-"""The evidence: p(y | theta), and its integral over theta."""
+"""Estimates of the evidence: p(y | theta), and its integral over theta."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, Ran
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from ..transitions.surrogate import TMixture
 from .annealed import AnnealedImportance, approximate_posterior
+from .convergence import MAX_PARETO_K
+from .records import split_into_tasks
 
 #: Draws of theta for an integrated evidence.
 _N_THETA = 500
-#: Draws of theta in a task of a worker.
-_THETAS_PER_TASK = 25
 #: Draws of f for a conditional evidence.
 _N_CONDITIONAL = 4096
 #: Draws of f that are made in one call, which limits the memory.
@@ -41,8 +41,6 @@ _DRAWS_PER_CALL = 256
 _DEFENSIVE_SHARE = 0.05
 #: Mass of a prior above which the excess over one is more than an error of quadrature.
 _MOST_PRIOR_MASS = 1.01
-#: Pareto shape k above which means of weights, and their standard errors, are unreliable.
-_HEAVY_TAIL_K = 0.7
 #: Share of the sum of weights up to which the largest one is harmless, whatever the tail.
 _HARMLESS_SHARE = 0.02
 
@@ -70,7 +68,7 @@ def integrated_evidence(
     seed: int,
     n_jobs: int | None = None,
 ) -> Evidence:
-    """Estimate log p(y), theta integrated out under its prior.
+    """Estimate log p(y), with theta integrated out under its prior.
 
     Importance sampling: p(y) is the mean of p^(y | theta) p(theta) / g(theta) over theta ~ g, where
     g is a mixture of t distributions that covers the posterior. The estimate of p(y) has no bias
@@ -105,7 +103,7 @@ def integrated_evidence(
     proposal = TMixture.of_draws(draws, draws.mean(axis=0)[None], np.ones(dim))
     rng = np.random.default_rng(seed)
     chosen = proposal.sample(rng, _N_THETA)
-    tasks = np.split(chosen, _N_THETA // _THETAS_PER_TASK)
+    tasks = split_into_tasks(chosen)
     target = _choose_target(model, estimator)
     log_targets = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_log_targets)(target, model, some, own)
@@ -129,7 +127,7 @@ def _choose_target(
 def _log_targets(
     target: MetropolisHastings[Any], model: LatentGP, theta: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return log p(theta) p^(y | theta) at each row of theta, (m, p); -inf if it is zero."""
+    """Return log p(theta) p^(y | theta) at each row of theta, (m, p); -inf for zero."""
     with one_thread():
         points = [target.evaluate(model, row, rng) for row in theta]
     return np.array([-np.inf if point is None else point.log_target for point in points])
@@ -284,10 +282,10 @@ def _log_mean(log_weights: FloatArray, method: str) -> Evidence:
 def _warn_if_heavy(weights: FloatArray, method: str) -> None:
     """Warn if a few weights dominate the mean, by the shape of the tail of all."""
     k = float(array_stats.pareto_khat(weights, None, r_eff=1.0, tail="right"))
-    if k > _HEAVY_TAIL_K:
+    if k > MAX_PARETO_K:
         integrated = method == "integrated"
         remedy = "run longer chains" if integrated else 'use "ais", or another theta'
         warn(
             f"log_evidence(method={method!r}): the weights have a Pareto k of {k:.2f}, above "
-            f"{_HEAVY_TAIL_K}: rely neither on the value nor on its standard error; {remedy}."
+            f"{MAX_PARETO_K}: rely neither on the value nor on its standard error; {remedy}."
         )

@@ -20,18 +20,14 @@ from ..model.joint import LatentGP
 from ..model.observations import Further
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..parallel.workers import Workers
-from .convergence import min_draws
-from .records import Draws
+from .convergence import MAX_PARETO_K, min_draws
+from .records import Draws, split_into_tasks
 
 #: Fewest draws of all chains: the Pareto tail is a fifth of the draws, and needs at least five.
 _LEAST_DRAWS = 25
 #: Most draws of theta at which f is integrated out. Their Monte Carlo error is a thirtieth of the
 #: spread of the log densities over theta.
 _MOST_DRAWS = 1000
-#: Draws of theta in a task of a worker.
-_INTEGRALS_PER_TASK = 25
-#: Pareto shape k above which averages with importance weights are unreliable (Vehtari et al.).
-_RELIABLE_PARETO_K = 0.7
 #: For each method, the quantities that the importance weights are over, and the remedy if the
 #: weights are too uneven.
 _WEIGHTS_OVER = {
@@ -75,10 +71,10 @@ class LeaveOneOut(TableRepr):
     def __str__(self) -> str:
         over, remedy = _WEIGHTS_OVER[self.method]
         numbers = f"elpd {self.elpd:.1f} +- {self.se:.1f}, p_loo {self.p_loo:.1f}"
-        n_unreliable = int((self.pareto_k > _RELIABLE_PARETO_K).sum())
+        n_unreliable = int((self.pareto_k > MAX_PARETO_K).sum())
         if not n_unreliable:
             return f"{numbers} (weights over {over})"
-        rows = f"{n_unreliable} row{'s' * (n_unreliable > 1)} with Pareto k > {_RELIABLE_PARETO_K}"
+        rows = f"{n_unreliable} row{'s' * (n_unreliable > 1)} with Pareto k > {MAX_PARETO_K}"
         return f"{numbers}; {rows} of the weights over {over}: {remedy}"
 
 
@@ -177,12 +173,12 @@ def integrated_densities(
     n_chains, n_draws, p = chosen.shape
     distinct, which = np.unique(chosen.reshape(n_chains * n_draws, p), axis=0, return_inverse=True)
     queries = _make_queries(model, given, label)
-    tasks = [
-        distinct[i : i + _INTEGRALS_PER_TASK] for i in range(0, len(distinct), _INTEGRALS_PER_TASK)
-    ]
     with Workers(n_jobs) as workers:
         found = workers.run(
-            [joblib.delayed(_log_densities_at)(model, reference, some, queries) for some in tasks]
+            [
+                joblib.delayed(_log_densities_at)(model, reference, some, queries)
+                for some in split_into_tasks(distinct)
+            ]
         )
     by_draw = np.concatenate(found)[which.ravel()].reshape(n_chains, n_draws, len(queries), -1)
     observed, kept, *others = np.moveaxis(by_draw, 2, 0)
@@ -384,7 +380,9 @@ def _average(densities: PointwiseDensities) -> Averages:
 def _efficiency(log_lik: FloatArray) -> float:
     """Return the effective draws per draw, mean over rows, which determine the length of tails."""
     n_draws = log_lik[..., 0].size
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of rows that never change
+    with np.errstate(
+        divide="ignore", invalid="ignore", over="ignore"
+    ):  # the densities of some rows may be constant
         ess = array_stats.ess(log_lik, chain_axis=0, draw_axis=1, method="mean", relative=True)
     relative = np.asarray(ess)
     known = relative[np.isfinite(relative)]

@@ -40,7 +40,7 @@ class WorkPlan(NamedTuple):
     n_iterations: (
         float  # of all chains of all models; set-ups count by the iterations they are worth
     )
-    n_workers: int  # that have something to do
+    n_workers: int  # workers that have something to do
 
     @property
     def moves_together(self) -> bool:
@@ -147,7 +147,7 @@ class Progress(NamedTuple):
 
 
 class Monitor:
-    """Receives reports of a run, round by round; this one does nothing with them.
+    """Receiver of reports of a run, round by round; this base class ignores them.
 
     Attributes
     ----------

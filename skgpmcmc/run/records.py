@@ -22,7 +22,7 @@ from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 #: Most latent values by which convergence is judged where there are no hyper-parameters.
 _N_LATENT_JUDGED = 10
-#: Draws of theta in a task of a worker that draws f.
+#: Draws of theta in a task of a worker.
 _DRAWS_PER_TASK = 25
 
 
@@ -95,7 +95,7 @@ def with_latent_draws(
         Workers of joblib; the result does not depend on it.
     """
     thetas = draws.theta.reshape(-1, draws.theta.shape[2])
-    tasks = [thetas[i : i + _DRAWS_PER_TASK] for i in range(0, len(thetas), _DRAWS_PER_TASK)]
+    tasks = split_into_tasks(thetas)
     seeds = np.random.SeedSequence(seed).spawn(len(tasks))
     calls = [
         joblib.delayed(_draw_latent)(model, approximation, task, own)
@@ -104,6 +104,11 @@ def with_latent_draws(
     with Workers(n_jobs) as workers:
         drawn = workers.run(calls)
     return replace(draws, f=np.concatenate(drawn).reshape(draws.f.shape), f_is_mean=False)
+
+
+def split_into_tasks(thetas: FloatArray) -> list[FloatArray]:
+    """Split draws of theta, (m, p), into tasks for workers, whatever the number of workers."""
+    return [thetas[i : i + _DRAWS_PER_TASK] for i in range(0, len(thetas), _DRAWS_PER_TASK)]
 
 
 def _draw_latent(

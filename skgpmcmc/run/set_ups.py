@@ -248,13 +248,13 @@ class _SetUpExecutor:
             self.limit.end = now + (whole.end - now) / self._n_models_left
 
     def _stop_all(self) -> None:
-        """Let the time be over for all calls to come, whatever the clocks of workers show."""
+        """End the time of all later calls, even of those whose workers have time left."""
         self.limit.was_noticed = True
         self.limit.end = -np.inf
         self.rounds.monitor.limit.was_noticed = True
 
     def _report_effort(self, done: list[Done], iterations_per_call: float) -> None:
-        """Report the time of the whole run, once, as the first complete calls let expect it."""
+        """Report an estimate of the time of the whole run, once, from the first complete calls."""
         seconds = [result.seconds / iterations_per_call for result in done if not result.cut]
         if seconds and not self.rounds.has_reported_effort:
             self.rounds.has_reported_effort = True
