@@ -104,7 +104,7 @@ def abstention_curve(y_true, y_proba, *, score="accuracy", pos_label=None):
     order = np.argsort(proba)
     is_positive = is_positive[order]
     proba = proba[order]
-    n_low, start_high = _kept_tails(proba)
+    n_low, start_high = _find_kept_tails(proba)
     score_of_kept = _accuracy_of_kept if score == "accuracy" else _auc_of_kept
     score_values = score_of_kept(is_positive, proba, n_low, start_high)
     # Kept sets are nested, so the thresholds without a score are the last ones.
@@ -264,7 +264,7 @@ def _capacity(abstention, score_values):
     return float(np.clip(mean, score_values.min(), score_values.max()))
 
 
-def _kept_tails(proba):
+def _find_kept_tails(proba):
     """Find, for each threshold, the end of the low tail and the start of the high tail it keeps.
 
     `proba` is sorted; the rows rejected at threshold k are `proba[n_low[k]:start_high[k]]`.
@@ -276,7 +276,7 @@ def _kept_tails(proba):
     return n_low, np.maximum(n_low, start_high)
 
 
-def _sum_of_kept(values, n_low, start_high):
+def _sum_kept(values, n_low, start_high):
     """Sum `values`, one per sorted row, over the rows kept at each threshold."""
     running = np.concatenate([[0], np.cumsum(values)])
     return running[n_low] + running[-1] - running[start_high]
@@ -285,7 +285,7 @@ def _sum_of_kept(values, n_low, start_high):
 def _accuracy_of_kept(is_positive, proba, n_low, start_high):
     """Return the accuracy at each threshold that keeps a row."""
     is_right = (proba > 0.5) == is_positive
-    n_right = _sum_of_kept(is_right, n_low, start_high)
+    n_right = _sum_kept(is_right, n_low, start_high)
     n_kept = n_low + proba.size - start_high
     defined = n_kept > 0
     return n_right[defined] / n_kept[defined]
@@ -297,12 +297,12 @@ def _auc_of_kept(is_positive, proba, n_low, start_high):
     n_below = np.searchsorted(negatives, proba, side="left")
     n_not_above = np.searchsorted(negatives, proba, side="right")
     wins = np.where(is_positive, (n_below + n_not_above) / 2, 0.0)  # a tie is half a win
-    kept_wins = _sum_of_kept(wins, n_low, start_high)
+    kept_wins = _sum_kept(wins, n_low, start_high)
     # A kept positive above the rejected band has also won against the rejected negatives.
-    n_negative = _sum_of_kept(~is_positive, n_low, start_high)
-    n_positive_above = _sum_of_kept(is_positive, np.zeros_like(n_low), start_high)
+    n_negative = _sum_kept(~is_positive, n_low, start_high)
+    n_positive_above = _sum_kept(is_positive, np.zeros_like(n_low), start_high)
     kept_wins = kept_wins - n_positive_above * (negatives.size - n_negative)
-    n_pairs = _sum_of_kept(is_positive, n_low, start_high) * n_negative
+    n_pairs = _sum_kept(is_positive, n_low, start_high) * n_negative
     defined = n_pairs > 0
     return kept_wins[defined] / n_pairs[defined]
 

@@ -15,7 +15,7 @@ import sklearn
 
 from ..run.diagnostics import Diagnostics
 from .methods import SCORES, Comparison, MethodOutcome, Settings
-from .table import list_methods, select_results
+from .table import list_methods, select_outcomes
 
 #: Arrays of `Diagnostics` that the file contains, besides the acceptance rates.
 _DIAGNOSTIC_ARRAYS = ("r_hat", "ess_bulk", "ess_tail", "log_likelihood_sd")
@@ -27,7 +27,7 @@ def convergence_report(outcomes: Sequence[MethodOutcome], max_rhat: float) -> st
     """Return the table of each method's first run, with the worst figures over all splits."""
     lines = []
     for method in list_methods(outcomes):
-        own = select_results(method, outcomes)
+        own = select_outcomes(method, outcomes)
         runs = [(o.split, o.diagnostics) for o in own if o.diagnostics is not None]
         if not runs:
             continue

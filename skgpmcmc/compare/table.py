@@ -27,7 +27,7 @@ def score_table(outcomes: Sequence[MethodOutcome]) -> str:
     names = list_methods(outcomes)
     columns = [["", *(_row_label(name, outcomes) for name in names)]]
     for score in SCORES:
-        values = [_get_scores(select_results(name, outcomes), score) for name in names]
+        values = [_get_scores(select_outcomes(name, outcomes), score) for name in names]
         head = f"{score.replace('_', ' ')} {'↓' if score in SMALL_IS_GOOD else '↑'}"
         marks = _mark_best(values, score)
         columns.append(
@@ -45,15 +45,17 @@ def score_table(outcomes: Sequence[MethodOutcome]) -> str:
 
 
 def list_methods(outcomes: Sequence[MethodOutcome]) -> list[str]:
+    """Return the names of the methods in the order of their first outcomes."""
     return list(dict.fromkeys(o.method for o in outcomes))
 
 
-def select_results(name: str, outcomes: Sequence[MethodOutcome]) -> list[MethodOutcome]:
+def select_outcomes(name: str, outcomes: Sequence[MethodOutcome]) -> list[MethodOutcome]:
+    """Return the outcomes of one method."""
     return [o for o in outcomes if o.method == name]
 
 
 def _row_label(name: str, outcomes: Sequence[MethodOutcome]) -> str:
-    mine = select_results(name, outcomes)
+    mine = select_outcomes(name, outcomes)
     done = sum(o.failure is None for o in mine)
     return f"{name} ({done} of {len(mine)} splits)" if 0 < done < len(mine) else name
 
@@ -117,7 +119,7 @@ def _paired_losses(outcomes: Sequence[MethodOutcome], n_splits: int) -> dict[str
     """Return the log losses, by split or by row, of the methods that finished all splits."""
     losses = {}
     for name in list_methods(outcomes):
-        mine = select_results(name, outcomes)
+        mine = select_outcomes(name, outcomes)
         if len(mine) == n_splits and all(o.failure is None for o in mine):
             by_split = np.array(_get_scores(mine, "log_loss"))
             losses[name] = by_split if n_splits > 1 else _row_losses(mine[0])

@@ -116,7 +116,7 @@ class Checkpoint:
         self._tapes: list[_Tape] = []
         self._versions = _describe_versions()
         self._next = 0  # position of the batch that the run needs next
-        # The batch in progress: its calls, its name, and the draws that the tapes have of each call.
+        # The batch in progress: its calls, its name, and the draws of each call that are recorded.
         self._calls: list[Call] = []
         self._name = ""
         self._parts_read: list[tuple[_Tape, list[Segment]]] = []

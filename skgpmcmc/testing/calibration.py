@@ -16,7 +16,7 @@ from .invariance import (
     JointDraws,
     Statistic,
     _get_p_value,
-    _log_likelihood,
+    _joint_log_lik,
     _squared_norm_cdf,
     _theta_component,
     simulate_joint,
@@ -87,7 +87,7 @@ def calibration_statistics(model: LatentGP) -> list[Statistic]:
     return [
         *(Statistic(name, _theta_component(j), None) for j, name in enumerate(names)),
         Statistic("f at the first point", lambda draws: draws.f[:, 0], None),
-        Statistic("log p(y | f)", _log_likelihood(model), None),
+        Statistic("log p(y | f)", _joint_log_lik(model), None),
         Statistic("law of the norm of v", _squared_norm_cdf(model), None),
     ]
 

@@ -207,7 +207,7 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         Statistic("mean f y", mean_agreement, None),
         Statistic("f y at the first point", lambda draws: agreement(draws)[:, 0], None),
         Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
-        Statistic("log p(y | f)", _log_likelihood(model), None),
+        Statistic("log p(y | f)", _joint_log_lik(model), None),
     ]
     for j, (name, law, positive) in enumerate(
         zip(names, laws, model.hyperprior.positive, strict=True)
@@ -233,7 +233,7 @@ def _squared_norm_cdf(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
     return values
 
 
-def _log_likelihood(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
+def _joint_log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
     def values(draws: JointDraws) -> FloatArray:
         """Return log p(y | f, theta) of each draw."""
         rows = zip(*draws, strict=True)
