@@ -311,6 +311,6 @@ def test_bundled_data_are_split_several_times(monkeypatch, tmp_path, given, expe
         made.append(repeats)
         return [], False
 
-    monkeypatch.setattr("skgpmcmc.__main__._run", run)
+    monkeypatch.setattr("skgpmcmc.__main__._compare_all", run)
     main(["compare", *given, "--output", str(tmp_path / "out")])
     assert made == [expected]
