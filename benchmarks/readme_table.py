@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from skgpmcmc.compare import KEY, Outcome, conclusion, score_table
+from skgpmcmc.compare import KEY, MethodOutcome, conclusion, score_table
 
 from .common import FEWEST_EFFECTIVE, RESULTS, ROOT, load_results
 
@@ -27,7 +27,7 @@ def score_tables() -> str:
     parts = []
     for name in dict.fromkeys(run["data"] for run in runs):
         outcomes = [
-            Outcome(
+            MethodOutcome(
                 run["method"],
                 run["split"],
                 {k: np.nan if v is None else v for k, v in run["scores"].items()},

@@ -12,15 +12,15 @@ from typing import TypeVar
 
 from .compare.data import DataSet, bundled_data, check_data, csv_data, split_data
 from .compare.methods import Comparison, Settings, compare
-from .compare.picture import save_plot, why_no_plot
+from .compare.picture import no_plot_message, save_plot
 from .compare.report import as_json, convergence_report
 from .compare.table import KEY, conclusion, score_table
 
-#: Exit status of a run in which all went well.
+#: Exit status of a run without failures.
 DONE = 0
-#: Exit status where a method, the plot or the saving has failed.
+#: Exit status if a method, the plot or the saving has failed.
 FAILED = 1
-#: Exit status where the arguments or the data are wrong, and nothing was fitted.
+#: Exit status if the arguments or the data are wrong, and nothing was fitted.
 REFUSED = 2
 #: Exit status after Ctrl-C.
 INTERRUPTED = 130
@@ -40,8 +40,8 @@ def make_parser() -> argparse.ArgumentParser:
         "--data it uses two data sets that come with scikit-learn. A method that fails has dashes "
         "in the table, and a note; after Ctrl-C the methods that are done are printed and saved.",
     )
-    _add_data(job)
-    _add_chains(job)
+    _add_data_options(job)
+    _add_chain_options(job)
     job.add_argument(
         "--output",
         default="skgpmcmc_compare",
@@ -60,44 +60,47 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_data(job: argparse.ArgumentParser) -> None:
-    """Which data, and how they are split."""
+def _add_data_options(job: argparse.ArgumentParser) -> None:
+    """Add the options for the data and their splits."""
     job.add_argument("--data", metavar="FILE.csv", help="your own data: numeric columns, a header")
     job.add_argument("--target", metavar="COLUMN", help="the column of --data to predict")
     job.add_argument(
         "--train-size",
-        type=_at_least(1),
+        type=_integer_parser(1),
         metavar="N",
         help="training rows (default: 100; own data: 70%%, at most 500)",
     )
     job.add_argument(
         "--repeats",
-        type=_at_least(1),
+        type=_integer_parser(1),
         metavar="R",
         help="random splits (default: 5; own data: 1); more than one gives mean ± standard error",
     )
     job.add_argument(
         "--random-state",
-        type=_at_least(0),
+        type=_integer_parser(0),
         default=0,
         metavar="SEED",
         help="seed of the first split; the r-th uses SEED + r",
     )
 
 
-def _add_chains(job: argparse.ArgumentParser) -> None:
-    """How long chains are, and who runs them."""
+def _add_chain_options(job: argparse.ArgumentParser) -> None:
+    """Add the options for the chains and the workers."""
     defaults = Settings()
     job.add_argument(
-        "--n-warmup", type=_at_least(0), metavar="N", help="default: the sampler's own"
+        "--n-warmup", type=_integer_parser(0), metavar="N", help="default: the sampler's own"
     )
-    job.add_argument("--n-draws", type=_at_least(1), default=defaults.n_draws)
+    job.add_argument("--n-draws", type=_integer_parser(1), default=defaults.n_draws)
     job.add_argument(
-        "--max-rhat", type=_r_hat, default=defaults.max_rhat, help="R-hat that counts as converged"
+        "--max-rhat",
+        type=_parse_r_hat,
+        default=defaults.max_rhat,
+        help="R-hat that counts as converged",
     )
     job.add_argument(
         "--n-jobs",
-        type=_n_jobs,
+        type=_parse_n_jobs,
         default=defaults.n_jobs,
         help="workers; results do not depend on it",
     )
@@ -106,10 +109,10 @@ def _add_chains(job: argparse.ArgumentParser) -> None:
 Number = TypeVar("Number", int, float)
 
 
-def _number(
+def _number_parser(
     kind: Callable[[str], Number], wanted: str, legal: Callable[[Number], bool]
 ) -> Callable[[str], Number]:
-    """Type of an argument that is a number, and legal."""
+    """Return a function that parses the text of an argument as a legal number."""
 
     def parse(text: str) -> Number:
         """Return the number that a text denotes, or raise an error for argparse."""
@@ -124,44 +127,44 @@ def _number(
     return parse
 
 
-def _at_least(least: int) -> Callable[[str], int]:
-    return _number(int, f"an integer of at least {least}", lambda value: value >= least)
+def _integer_parser(least: int) -> Callable[[str], int]:
+    return _number_parser(int, f"an integer of at least {least}", lambda value: value >= least)
 
 
-_n_jobs = _number(int, "a number of workers, or -1 for all processors", bool)
-_r_hat = _number(float, "a number above 1", lambda value: value > 1.0)
+_parse_n_jobs = _number_parser(int, "a number of workers, or -1 for all processors", bool)
+_parse_r_hat = _number_parser(float, "a number above 1", lambda value: value > 1.0)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit status."""
+    """Run the command line, and return the exit status."""
     parser = make_parser()
     args = parser.parse_args(argv)
-    return _doctor(args) if args.command == "doctor" else _compare(parser, args)
+    return _run_doctor(args) if args.command == "doctor" else _run_compare(parser, args)
 
 
-def _doctor(args: argparse.Namespace) -> int:
-    """Print what a checkpoint tells, and save its plots."""
-    from .doctor import report, save_plots
+def _run_doctor(args: argparse.Namespace) -> int:
+    """Print the report on a checkpoint, and save its plots."""
+    from .doctor import save_plots, write_report
 
     try:
-        is_well = _print(report(args.file))
+        is_well = _print(write_report(args.file))
         plots = save_plots(args.file, args.output or str(args.file))
     except ValueError as error:
-        _tell(f"skgpmcmc doctor: {error}")
+        _print_to_stderr(f"skgpmcmc doctor: {error}")
         return REFUSED
     except (ImportError, OSError) as error:
-        _tell(f"skgpmcmc doctor: no plots: {error}")
+        _print_to_stderr(f"skgpmcmc doctor: no plots: {error}")
         return FAILED
     for plot in plots:
         is_well &= _print(f"saved {plot}")
     return DONE if is_well else FAILED
 
 
-def _compare(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
-    """Compare methods, and print and save what comes of it."""
+def _run_compare(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    """Compare methods, and print and save the results."""
     if (args.data is None) != (args.target is None):
         parser.error("--data and --target go together")
-    if args.repeats is None:  # fits of own data may take long
+    if args.repeats is None:  # fits of the user's data may take long
         args.repeats = 5 if args.data is None else 1
     if args.random_state + args.repeats > 2**32:
         parser.error(f"--random-state plus --repeats must be at most 2^32; got {args.random_state}")
@@ -173,31 +176,31 @@ def _compare(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     )
     try:
         document, plot = _output_paths(args.output)
-        data_sets = _load(args)
+        data_sets = _load_data(args)
     except ValueError as error:
         _complain(error)
         return REFUSED
-    results, complete = _run(data_sets, settings, args.repeats, args.random_state)
+    results, is_complete = _compare_all(data_sets, settings, args.repeats, args.random_state)
     if not any(comparison.outcomes for comparison in results):
         _complain("no method was done, and nothing is saved")
         return INTERRUPTED
-    text = as_json(results, settings, args.random_state, complete=complete)
-    # Saved before anything is printed or drawn: whatever fails then, the results are there.
+    text = as_json(results, settings, args.random_state, complete=is_complete)
+    # Results are saved before anything is printed or drawn, which may fail.
     is_well = [_save(document, lambda path: path.write_text(text, encoding="utf-8"), text)]
-    is_well.append(_print(_report(results, settings, args.repeats)))
-    missing = why_no_plot(results)
-    if missing is None:
+    is_well.append(_print(_format_report(results, settings, args.repeats)))
+    no_plot = no_plot_message(results)
+    if no_plot is None:
         is_well.append(_save(plot, lambda path: save_plot(path, results)))
     else:
-        is_well.append(_print(f"no plot: {missing}"))
+        is_well.append(_print(f"no plot: {no_plot}"))
     is_well += [outcome.failure is None for c in results for outcome in c.outcomes]
-    if not complete:
+    if not is_complete:
         return INTERRUPTED
     return DONE if all(is_well) else FAILED
 
 
 def _output_paths(prefix: str) -> tuple[Path, Path]:
-    """Return the paths of the result file and of the plot, which can be written."""
+    """Return the paths of the result file and of the plot, once they are known to be writable."""
     if Path(f"{prefix}.json").name == ".json":
         raise ValueError(
             f"--output {prefix!r} must end in a name, to which .json and .png are added."
@@ -207,7 +210,7 @@ def _output_paths(prefix: str) -> tuple[Path, Path]:
     for path in (document, plot):
         is_new = not path.exists()
         try:
-            path.open("ab").close()  # an older file stays as it is until there is a new one
+            path.open("ab").close()  # an older file keeps its content until then
         except OSError as error:
             raise ValueError(
                 f"--output: {path} cannot be written ({error.strerror}): give a prefix in a folder "
@@ -218,8 +221,8 @@ def _output_paths(prefix: str) -> tuple[Path, Path]:
     return document, plot
 
 
-def _load(args: argparse.Namespace) -> list[DataSet]:
-    """Read the data, and refuse those on which a method would fail."""
+def _load_data(args: argparse.Namespace) -> list[DataSet]:
+    """Read the data, and raise an error if a method would fail on them."""
     if args.data is None:
         data_sets = bundled_data(100 if args.train_size is None else args.train_size)
     else:
@@ -229,16 +232,16 @@ def _load(args: argparse.Namespace) -> list[DataSet]:
     return data_sets
 
 
-def _run(
+def _compare_all(
     data_sets: Sequence[DataSet], settings: Settings, repeats: int, random_state: int
 ) -> tuple[list[Comparison], bool]:
-    """Return what was done before the end or before Ctrl-C, and whether it was the end."""
+    """Return the comparisons up to the end or Ctrl-C, and whether they are complete."""
     results: list[Comparison] = []
     try:
         for data in data_sets:
             comparison = Comparison(data, split_data(data, random_state))
             results.append(comparison)
-            for outcome in compare(data, settings, repeats, random_state, report=_tell):
+            for outcome in compare(data, settings, repeats, random_state, report=_print_to_stderr):
                 comparison.outcomes.append(outcome)
                 if outcome.failure is not None:
                     _complain(f"{outcome.method} failed: {outcome.failure}")
@@ -248,8 +251,8 @@ def _run(
     return results, True
 
 
-def _report(results: Sequence[Comparison], settings: Settings, repeats: int) -> str:
-    """Tables, convergence and notes, for people."""
+def _format_report(results: Sequence[Comparison], settings: Settings, repeats: int) -> str:
+    """Return the tables, the convergence and the notes as text."""
     lines = []
     for comparison in results:
         split = comparison.first
@@ -269,9 +272,9 @@ def _report(results: Sequence[Comparison], settings: Settings, repeats: int) -> 
 
 
 def _save(path: Path, write: Callable[[Path], object], text: str | None = None) -> bool:
-    """Write a file, in a new temporary folder if it cannot be where it should; say where it is.
+    """Write a file, or a copy in a new temporary folder if that fails, and print the path.
 
-    `text` is what to print if it cannot be there, either.
+    If the copy fails too, `text` is printed. Return whether the file itself was written.
     """
     try:
         write(path)
@@ -290,25 +293,25 @@ def _save(path: Path, write: Callable[[Path], object], text: str | None = None) 
 
 
 def _print(text: str) -> bool:
-    """Print; if nobody can read it, say so and go on."""
+    """Print a text, and return whether that worked; a closed output is no reason to stop."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         # A terminal without arrows shows question marks.
         print(text.encode(encoding, errors="replace").decode(encoding), flush=True)
     except OSError as error:
-        # Python itself flushes once more at the end, and would fail again.
+        # Python flushes the output again at its end, and must not fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _complain(f"cannot print ({error}); what is saved is complete")
         return False
     return True
 
 
-def _tell(line: str) -> None:
+def _print_to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
 def _complain(problem: object) -> None:
-    _tell(f"skgpmcmc compare: {problem}")
+    _print_to_stderr(f"skgpmcmc compare: {problem}")
 
 
 if __name__ == "__main__":

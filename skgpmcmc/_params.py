@@ -2,8 +2,8 @@
 
 Samplers and approximations are parts of an estimator's configuration: `clone` copies them and a
 grid search reaches their fields as ``sampler__defensive`` or ``approximation__tol``. The protocol
-is two methods, so the core does not import scikit-learn for it. The checks are of single values;
-their messages name the parameter, what is legal and what was given.
+is two methods, so the core does not import scikit-learn for it. Each check tests a single value;
+its message names the parameter, the legal values and the value that was given.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ class Configuration:
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """Return a boolean."""
+    """Return `value` as a bool, or raise a ValueError."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} must be True or False; got {value!r}.")
     return bool(value)
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> str:
-    """Return one of some strings."""
+    """Return `value`, or raise a ValueError if it is not one of `choices`."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {list(choices)}; got {value!r}.")
     return value
 
 
 def check_integer(name: str, value: Any, minimum: int, remedy: str = "") -> int:
-    """Return an integer of at least `minimum`."""
+    """Return `value` as an int, or raise a ValueError if it is not an integer >= `minimum`."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < minimum:
         raise ValueError(f"{name} must be an integer >= {minimum}; got {value!r}.{remedy}")
     return int(value)
@@ -72,14 +72,14 @@ def check_in(name: str, value: Any, interval: str, remedy: str = "") -> float:
     Raises
     ------
     ValueError
-        It names the parameter, the interval and the value, and says what to do.
+        If the value is not such a number; the message names the parameter, interval and value.
     """
     low, high = (float(bound) for bound in interval[1:-1].split(","))
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    inside = number and (
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    is_inside = is_number and (
         (low < value or (interval[0] == "[" and value == low))
         and (value < high or (interval[-1] == "]" and value == high))
     )
-    if not inside:
+    if not is_inside:
         raise ValueError(f"{name} must be a number in {interval}; got {value!r}.{remedy}")
     return float(value)

@@ -1,7 +1,7 @@
-"""The one way in which this package warns: at the line of the user, and not at one of its own.
+"""Warnings of this package, which show the line of the user and not a line of the package.
 
-How many calls lie between that line and the warning depends on the way there: `fit` may be called
-alone, in a pipeline or in a cross-validation. So the calls are looked at, and not counted.
+The number of calls between that line and the warning varies: `fit` may be called alone, in a
+pipeline or in a cross-validation. So the stack is searched for the line of the user.
 """
 
 from __future__ import annotations
@@ -9,29 +9,29 @@ from __future__ import annotations
 import sys
 import warnings
 
-#: Packages whose lines say nothing to a user, by the first part of the names of their modules.
-_PASSED_OVER = frozenset({__name__.partition(".")[0], "sklearn", "joblib"})
+#: Packages whose lines a warning does not show, by the first part of the names of their modules.
+_SKIPPED_PACKAGES = frozenset({__name__.partition(".")[0], "sklearn", "joblib"})
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the innermost line that is neither of this package nor of one that called it.
+    """Warn at the innermost line outside this package, scikit-learn and joblib.
 
-    `warnings.warn` can pass over files itself (``skip_file_prefixes``) from Python 3.12 on.
+    `warnings.warn` can skip files itself (``skip_file_prefixes``) from Python 3.12 on.
 
     Parameters
     ----------
     message : str
-        What is said.
+        Text of the warning.
     category : type of Warning, default=UserWarning
-        Its kind.
+        Class of the warning.
     """
     frame = sys._getframe()
     level = 1
-    while frame.f_back is not None and _is_passed_over(frame.f_globals.get("__name__")):
+    while frame.f_back is not None and _is_skipped(frame.f_globals.get("__name__")):
         frame = frame.f_back
         level = level + 1
     warnings.warn(message, category, stacklevel=level)
 
 
-def _is_passed_over(module: object) -> bool:
-    return str(module).partition(".")[0] in _PASSED_OVER
+def _is_skipped(module: object) -> bool:
+    return str(module).partition(".")[0] in _SKIPPED_PACKAGES

@@ -17,39 +17,45 @@ from ._typing import FloatArray
 from .chain.counts import Counts, sum_counts
 from .run.advice import convergence_message, draws_wanted
 from .run.checkpoint import read_checkpoint
+from .run.convergence import ConvergenceGoal
 from .run.diagnostics import Diagnostics, count_fields, summary_fields
 from .storage.archive import from_arrays
 
-#: Share of a chain's draws that it may stay at one place.
+#: Share of its draws that a chain may stay at one place before it is reported as stuck.
 _LONGEST_STAY = 0.1
-#: Distance of a chain from the others, in standard deviations within chains, that is reported.
-_ELSEWHERE = 1.0
-#: Distance of the halves of a chain, in the same unit, that is reported.
-_DRIFT = 0.7
+#: Draws that any chain may stay at one place, however short it is.
+_SHORTEST_REPORTED_STAY = 10
+#: Distance of the mean of a chain from those of the others that is reported, in standard deviations
+#: within chains.
+_DISTANCE_REPORTED = 1.0
+#: Distance between the means of the halves of all chains that is reported, in the same unit.
+_DRIFT_REPORTED = 0.7
 #: Acceptance rate below which a move is said to fail.
-_LOW_RATE = 0.05
-#: Times that a move must have been made before its rate is reported.
-_OFTEN = 30
-#: Latent values that are looked at where there are no hyper-parameters.
+_LOW_ACCEPTANCE = 0.05
+#: Times that a chain must have made a move before its acceptance rate is reported.
+_FEWEST_MOVES = 30
+#: Latent values that take the place of hyper-parameters where there are none.
 _N_LATENT_SHOWN = 5
 #: Bars of a histogram of ranks.
-_N_BARS = 20
+_N_RANK_BARS = 20
+#: Standard deviation within a chain that stands for none, relative to the size of the draws.
+_CHAIN_SD_ROUNDING = 1e-12
 
 
 class StoredChains(NamedTuple):
-    """The chains of one model in a file."""
+    """The chains of one model, as a checkpoint file contains them."""
 
-    samples: FloatArray  # (n_chains, n_draws, p)
-    names: list[str]
-    counts: list[Counts]  # of each chain
-    n_inputs: int
+    samples: FloatArray  # (n_chains, n_draws, p), natural logs where the names say so
+    names: list[str]  # of the p components
+    counts: list[Counts]  # one per chain
+    n_inputs: int  # distinct training inputs
     sampler: str = "pm"
 
 
 def chains_in(content: Mapping[str, Any]) -> list[StoredChains]:
     """Return the chains of every model in the content of a checkpoint; none before the first draws.
 
-    Without hyper-parameters a few latent values take their place.
+    Where a model has no hyper-parameters, a few latent values take their place.
     """
     shown = content["shown"]
     tapes = content["tapes"]
@@ -60,10 +66,10 @@ def chains_in(content: Mapping[str, Any]) -> list[StoredChains]:
         own = chains[m : m + n_chains]
         if not all(own):
             continue
-        samples = _stack(own, "theta")
-        names = _labels(shown)
+        samples = _stack_draws(own, "theta")
+        names = _component_labels(shown)
         if not names:
-            f = _stack(own, "f")
+            f = _stack_draws(own, "f")
             rows = np.unique(np.linspace(0, f.shape[2] - 1, _N_LATENT_SHOWN).astype(int))
             samples = f[:, :, rows]
             names = [f"f[{row}]" for row in rows]
@@ -72,20 +78,20 @@ def chains_in(content: Mapping[str, Any]) -> list[StoredChains]:
     return found
 
 
-def _stack(chains: Sequence[Sequence[Any]], name: str) -> FloatArray:
-    """Draws of chains, which were perhaps cut off at different ones; (n_chains, n_draws, k)."""
+def _stack_draws(chains: Sequence[Sequence[Any]], name: str) -> FloatArray:
+    """Stack draws of chains, cut to the length of the shortest; (n_chains, n_draws, k)."""
     whole = [np.concatenate([getattr(s, name) for s in chain]) for chain in chains]
     least = min(map(len, whole))
     return np.stack([chain[:least] for chain in whole])
 
 
-def _labels(shown: Mapping[str, Any]) -> list[str]:
+def _component_labels(shown: Mapping[str, Any]) -> list[str]:
     pairs = zip(shown["names"], shown["positive"], strict=True)
     return [f"log {name}" if positive else str(name) for name, positive in pairs]
 
 
-def diagnosis(chains: StoredChains) -> Diagnostics:
-    """Return the table of diagnostics, as far as the file contains it."""
+def diagnose_stored(chains: StoredChains) -> Diagnostics:
+    """Return the table of diagnostics; what the file does not contain is NaN or empty."""
     return Diagnostics(
         names=chains.names,
         classes=None,
@@ -98,31 +104,29 @@ def diagnosis(chains: StoredChains) -> Diagnostics:
     )
 
 
-def findings(chains: StoredChains, max_rhat: float, target_ess: float | None) -> list[str]:
+def findings(chains: StoredChains, goal: ConvergenceGoal) -> list[str]:
     """Describe what is wrong with some chains and what to try; empty if nothing is wrong.
 
     Parameters
     ----------
-    chains : Chains
+    chains : StoredChains
         Chains of one model.
-    max_rhat : float
-        Largest R-hat of chains that count as converged.
-    target_ess : float or None
-        Effective sample size that is required.
+    goal : ConvergenceGoal
+        What the chains have to reach.
     """
-    table = diagnosis(chains)
-    message = convergence_message(table, max_rhat, target_ess)
+    table = diagnose_stored(chains)
+    message = convergence_message(table, goal)
     if message is None:
         return []
     found = [
         message,
-        *_stuck(chains),
-        *_elsewhere(chains),
-        *_drifting(chains),
-        *_rejecting_moves(chains),
+        *_find_stuck_chains(chains),
+        *_find_distant_chains(chains),
+        *_find_drifts(chains),
+        *_find_rejected_moves(chains),
     ]
     if len(found) == 1:
-        wanted = draws_wanted(table, chains.samples.shape[1], max_rhat, target_ess)
+        wanted = draws_wanted(table, chains.samples.shape[1], goal)
         found.append(
             "No single chain stands out: they agree as far as they go, and need more draws. "
             f"{'Increase n_draws' if wanted is None else f'Set n_draws={wanted}'}; the file is "
@@ -131,8 +135,8 @@ def findings(chains: StoredChains, max_rhat: float, target_ess: float | None) ->
     return found
 
 
-def _stuck(chains: StoredChains) -> list[str]:
-    """Chains that stay at one place."""
+def _find_stuck_chains(chains: StoredChains) -> list[str]:
+    """Describe the chains that stay at one place."""
     remedy = (
         "The estimate of the likelihood is too noisy there: increase n_importance."
         if "pm" in chains.sampler or "PseudoMarginal" in chains.sampler
@@ -142,7 +146,7 @@ def _stuck(chains: StoredChains) -> list[str]:
     for c, chain in enumerate(chains.samples):
         ends = np.flatnonzero(np.r_[(chain[1:] != chain[:-1]).any(axis=1), True])
         longest = int(np.diff(np.r_[-1, ends]).max())
-        if longest > max(_LONGEST_STAY * len(chain), 10):
+        if longest > max(_LONGEST_STAY * len(chain), _SHORTEST_REPORTED_STAY):
             found.append(
                 f"Chain {c + 1} sticks: it does not move for {longest} of {len(chain)} draws. "
                 + remedy
@@ -150,18 +154,18 @@ def _stuck(chains: StoredChains) -> list[str]:
     return found
 
 
-def _elsewhere(chains: StoredChains) -> list[str]:
-    """Chains that are not where the others are."""
+def _find_distant_chains(chains: StoredChains) -> list[str]:
+    """Describe the chains whose mean is far from those of the others."""
     if len(chains.samples) < 2:
         return []
     means = chains.samples.mean(axis=1)
-    sd = _within(chains.samples)
+    sd = _sd_within_chains(chains.samples)
     found = []
     for c, mean in enumerate(means):
         others = np.median(np.delete(means, c, axis=0), axis=0)
         distance = np.abs(mean - others) / sd
         j = int(distance.argmax())
-        if distance[j] > _ELSEWHERE:
+        if distance[j] > _DISTANCE_REPORTED:
             found.append(
                 f"Chain {c + 1} is elsewhere in {chains.names[j]}: its mean is {mean[j]:.3g}, and "
                 f"that of the others {others[j]:.3g}. Either it has not arrived (increase n_warmup "
@@ -171,45 +175,50 @@ def _elsewhere(chains: StoredChains) -> list[str]:
     return found
 
 
-def _drifting(chains: StoredChains) -> list[str]:
-    """Hyper-parameters whose chains are still under way."""
+def _find_drifts(chains: StoredChains) -> list[str]:
+    """Describe the hyper-parameters whose mean has changed between the halves of the draws."""
     half = chains.samples.shape[1] // 2
     if half < 2:
         return []
     first, second = (
         part.mean(axis=(0, 1)) for part in np.split(chains.samples[:, -2 * half :], 2, 1)
     )
-    drift = np.abs(second - first) / _within(chains.samples)
+    drift = np.abs(second - first) / _sd_within_chains(chains.samples)
     return [
         f"{chains.names[j]} drifts: its mean is {first[j]:.3g} in the first half of the draws and "
         f"{second[j]:.3g} in the second. Increase n_warmup, and n_draws."
-        for j in np.flatnonzero(drift > _DRIFT)
+        for j in np.flatnonzero(drift > _DRIFT_REPORTED)
     ]
 
 
-def _within(samples: FloatArray) -> FloatArray:
-    """Typical standard deviation within a chain; (p,), positive."""
+def _sd_within_chains(samples: FloatArray) -> FloatArray:
+    """Return the median over chains of the standard deviation within a chain; (p,), positive."""
     sd = np.median(samples.std(axis=1), axis=0)
-    return np.asarray(np.maximum(sd, 1e-12 * (1.0 + np.abs(samples).max(axis=(0, 1)))))
+    rounding = _CHAIN_SD_ROUNDING * (1.0 + np.abs(samples).max(axis=(0, 1)))
+    return np.asarray(np.maximum(sd, rounding))
 
 
-def _rejecting_moves(chains: StoredChains) -> list[str]:
-    """Moves that are often proposed and hardly ever accepted."""
+def _find_rejected_moves(chains: StoredChains) -> list[str]:
+    """Describe the moves that are often proposed and hardly ever accepted."""
     found = []
     for move in sum_counts(chains.counts).n_steps:
-        often = [(c + 1, own) for c, own in enumerate(chains.counts) if own.n_steps[move] >= _OFTEN]
-        low = [c for c, own in often if own.n_accepted[move] < _LOW_RATE * own.n_steps[move]]
+        low = [
+            c + 1
+            for c, own in enumerate(chains.counts)
+            if own.n_steps[move] >= _FEWEST_MOVES
+            and own.n_accepted[move] < _LOW_ACCEPTANCE * own.n_steps[move]
+        ]
         if low:
             found.append(
-                f"The move {move!r} is accepted in fewer than {100 * _LOW_RATE:.0f} of 100 "
+                f"The move {move!r} is accepted in fewer than {100 * _LOW_ACCEPTANCE:.0f} of 100 "
                 f"iterations of chains {low}. Give features one scale (StandardScaler), increase "
                 "n_importance, or try another sampler."
             )
     return found
 
 
-def report(path: Path) -> str:
-    """Return the report on a checkpoint.
+def write_report(path: Path) -> str:
+    """Return the report on a checkpoint, as text.
 
     Raises
     ------
@@ -219,6 +228,7 @@ def report(path: Path) -> str:
     content = read_checkpoint(path)
     shown = content["shown"]
     lines = [f"{path}: {shown['estimator']}, made with {content['versions']}"]
+    goal = ConvergenceGoal(shown["max_rhat"], shown["target_ess"])
     every = chains_in(content)
     if not every:
         n = len(content["batches"])
@@ -229,15 +239,15 @@ def report(path: Path) -> str:
         lines += [
             "",
             f"{of}{n_chains} chains of {n_draws} draws",
-            *str(diagnosis(chains)).split("\n")[:-1],
+            *str(diagnose_stored(chains)).split("\n")[:-1],
         ]
-        found = findings(chains, shown["max_rhat"], shown["target_ess"])
+        found = findings(chains, goal)
         lines += [f"* {one}" for one in found] or ["* Nothing is wrong: the chains have converged."]
     return "\n".join(lines)
 
 
 def save_plots(path: Path, prefix: str) -> list[Path]:
-    """Save plots of traces, ranks and autocorrelations as PNG files; returns their paths.
+    """Save plots of traces, ranks and autocorrelations as PNG files, and return their paths.
 
     Raises
     ------
@@ -255,7 +265,7 @@ def save_plots(path: Path, prefix: str) -> list[Path]:
         own = f"{prefix}_{m + 1}" if len(every) > 1 else prefix
         figures = {
             "trace": TraceDisplay.from_samples(chains.samples, chains.names).figure_,
-            "ranks": _ranks(plt, chains),
+            "ranks": _draw_rank_histograms(plt, chains),
             "autocorrelation": AutocorrelationDisplay.from_samples(
                 chains.samples, chains.names
             ).figure_,
@@ -267,18 +277,18 @@ def save_plots(path: Path, prefix: str) -> list[Path]:
     return saved
 
 
-def _ranks(plt: Any, chains: StoredChains) -> Any:
-    """Draw how often each chain has which ranks among all: alike where chains agree."""
-    from .displays._drawing import axes_for
+def _draw_rank_histograms(plt: Any, chains: StoredChains) -> Any:
+    """Draw a histogram of the ranks of each chain among all draws: alike where chains agree."""
+    from .displays._drawing import make_panels
 
     n_chains, n_draws, _ = chains.samples.shape
-    panels = axes_for(plt, None, len(chains.names))
+    panels = make_panels(plt, None, len(chains.names))
     for j, (panel, name) in enumerate(zip(panels, chains.names, strict=True)):
         ranks = stats.rankdata(chains.samples[:, :, j]).reshape(n_chains, n_draws)
-        edges = np.linspace(0.5, ranks.size + 0.5, _N_BARS + 1)
+        edges = np.linspace(0.5, ranks.size + 0.5, _N_RANK_BARS + 1)
         for own in ranks:
             panel.stairs(np.histogram(own, edges)[0], edges)
-        panel.axhline(n_draws / _N_BARS, linestyle="--", linewidth=0.8, color="gray")
+        panel.axhline(n_draws / _N_RANK_BARS, linestyle="--", linewidth=0.8, color="gray")
         panel.set_ylabel(name)
     panels[-1].set_xlabel("Rank among the draws of all chains")
     return panels[0].figure

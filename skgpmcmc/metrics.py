@@ -30,18 +30,17 @@ __all__ = [
     "selective_accuracy_scorer",
 ]
 
-# k / 100, and not a running sum of 0.01, so that each threshold is the double nearest to it.
+#: Thresholds rho of the abstention curve. They are k / 100, and not a running sum of 0.01, so that
+#: each is the double nearest to its decimal value.
 _CAPACITY_THRESHOLDS = np.arange(51) / 100
-
-# Probabilities such as 0.6 lie a rounding error away from their decimal value, and so does
-# |0.6 - 0.5| < 0.1 from its truth; rounding the difference puts it back on the thresholds' grid.
+#: Decimals of p - 0.5 in comparisons with the thresholds. Without rounding, the double 0.6 - 0.5 is
+#: not equal to the double 0.1.
 _DECIMALS = 12
-
-# Averages of many probabilities may pass 1 by a rounding error; scores would not notice.
+#: Accepted excess of a probability over 1: averages of many probabilities have rounding errors.
 _PROBABILITY_SLACK = 1e-9
+#: Distance from 1 that is accepted for the sum of the probabilities of a row.
 _ROW_SUM_SLACK = 1e-3
-
-# max(p, 1 - p) of two probabilities on either side of one half may differ where it should not.
+#: Difference of confidences max(p, 1 - p) that counts as a tie, such as that of p and 1 - p.
 _CONFIDENCE_SLACK = 2 * np.finfo(float).eps
 
 
@@ -105,7 +104,7 @@ def abstention_curve(y_true, y_proba, *, score="accuracy", pos_label=None):
     order = np.argsort(proba)
     is_positive = is_positive[order]
     proba = proba[order]
-    n_low, start_high = _kept_tails(proba)
+    n_low, start_high = _find_kept_tails(proba)
     score_of_kept = _accuracy_of_kept if score == "accuracy" else _auc_of_kept
     score_values = score_of_kept(is_positive, proba, n_low, start_high)
     # Kept sets are nested, so the thresholds without a score are the last ones.
@@ -243,29 +242,29 @@ def selective_accuracy_score(y_true, y_proba, *, pos_label=None):
     0.9375
     """
     is_positive, proba = _check_predictions(y_true, y_proba, pos_label)
-    proba = np.clip(proba, 0.0, 1.0)  # what passes 1 by a rounding error is not more confident
+    proba = np.clip(proba, 0.0, 1.0)  # a rounding error above 1 is no confidence
     is_right = (proba > 0.5) == is_positive
     confidence = np.maximum(proba, 1 - proba)
     order = np.argsort(-confidence)
     is_lower = -np.diff(confidence[order]) > _CONFIDENCE_SLACK
     tie = np.concatenate([[0], np.cumsum(is_lower)])
-    # Over all orders of tied rows, each place among them is held by each of them equally often.
+    # On average over all orders of tied rows, each place among them has their mean accuracy.
     right_in_place = (np.bincount(tie, weights=is_right[order]) / np.bincount(tie))[tie]
     return float(np.mean(np.cumsum(right_in_place) / np.arange(1, proba.size + 1)))
 
 
 def _capacity(abstention, score_values):
-    """Area under a curve of `abstention_curve`, divided by its width; nan for an empty curve."""
+    """Return the area under an abstention curve, divided by its width; nan for an empty curve."""
     if abstention.size == 0:
         return float("nan")
     if abstention[-1] == 0.0:
         return float(score_values[0])
     mean = np.trapezoid(score_values, abstention) / abstention[-1]
-    # A mean of the scores cannot leave their range; its rounding can.
+    # The mean lies in the range of the scores, up to a rounding error.
     return float(np.clip(mean, score_values.min(), score_values.max()))
 
 
-def _kept_tails(proba):
+def _find_kept_tails(proba):
     """Find, for each threshold, the end of the low tail and the start of the high tail it keeps.
 
     `proba` is sorted; the rows rejected at threshold k are `proba[n_low[k]:start_high[k]]`.
@@ -273,43 +272,43 @@ def _kept_tails(proba):
     from_half = np.round(proba - 0.5, _DECIMALS)
     n_low = np.searchsorted(from_half, -_CAPACITY_THRESHOLDS, side="right")
     start_high = np.searchsorted(from_half, _CAPACITY_THRESHOLDS, side="left")
-    # At rho = 0 a row with p = 0.5 belongs to both tails: keep it, once.
+    # At rho = 0 a row with p = 0.5 belongs to both tails, and must be kept once.
     return n_low, np.maximum(n_low, start_high)
 
 
-def _sum_of_kept(values, n_low, start_high):
+def _sum_kept(values, n_low, start_high):
     """Sum `values`, one per sorted row, over the rows kept at each threshold."""
     running = np.concatenate([[0], np.cumsum(values)])
     return running[n_low] + running[-1] - running[start_high]
 
 
 def _accuracy_of_kept(is_positive, proba, n_low, start_high):
-    """Accuracy at each threshold that keeps a row."""
+    """Return the accuracy at each threshold that keeps a row."""
     is_right = (proba > 0.5) == is_positive
-    n_right = _sum_of_kept(is_right, n_low, start_high)
+    n_right = _sum_kept(is_right, n_low, start_high)
     n_kept = n_low + proba.size - start_high
     defined = n_kept > 0
     return n_right[defined] / n_kept[defined]
 
 
 def _auc_of_kept(is_positive, proba, n_low, start_high):
-    """Area under the ROC curve at each threshold that keeps rows of both classes."""
+    """Return the area under the ROC curve at each threshold that keeps rows of both classes."""
     negatives = proba[~is_positive]
     n_below = np.searchsorted(negatives, proba, side="left")
     n_not_above = np.searchsorted(negatives, proba, side="right")
     wins = np.where(is_positive, (n_below + n_not_above) / 2, 0.0)  # a tie is half a win
-    kept_wins = _sum_of_kept(wins, n_low, start_high)
-    # Each kept positive above the band was also credited with the rejected negatives below it.
-    n_negative = _sum_of_kept(~is_positive, n_low, start_high)
-    n_positive_above = _sum_of_kept(is_positive, np.zeros_like(n_low), start_high)
+    kept_wins = _sum_kept(wins, n_low, start_high)
+    # A kept positive above the rejected band has also won against the rejected negatives.
+    n_negative = _sum_kept(~is_positive, n_low, start_high)
+    n_positive_above = _sum_kept(is_positive, np.zeros_like(n_low), start_high)
     kept_wins = kept_wins - n_positive_above * (negatives.size - n_negative)
-    n_pairs = _sum_of_kept(is_positive, n_low, start_high) * n_negative
+    n_pairs = _sum_kept(is_positive, n_low, start_high) * n_negative
     defined = n_pairs > 0
     return kept_wins[defined] / n_pairs[defined]
 
 
 def _check_predictions(y_true, y_proba, pos_label):
-    """Return which rows are positive (bool) and their P(positive) (float), each of shape (n,)."""
+    """Return whether each row is positive, and its probability of that; each of shape (n,)."""
     y_true = _check_labels(y_true)
     y_proba = _check_probabilities(y_proba)
     if y_true.shape[0] != y_proba.shape[0]:
@@ -317,7 +316,7 @@ def _check_predictions(y_true, y_proba, pos_label):
             f"y_true has {y_true.shape[0]} rows and y_proba has {y_proba.shape[0]}: pass labels "
             "and probabilities of the same rows."
         )
-    pos_label, column = _positive_class(np.unique(y_true).tolist(), pos_label)
+    pos_label, column = _choose_positive_class(np.unique(y_true).tolist(), pos_label)
     if y_proba.ndim == 2:
         if column is None:
             raise ValueError(
@@ -336,7 +335,7 @@ def _check_labels(y_true):
             f"y_true has shape {y_true.shape}: pass one label per row, shape (n,) with n > 0."
         )
     try:
-        missing = np.flatnonzero(y_true != y_true)  # only NaN and its kin differ from themselves
+        missing = np.flatnonzero(y_true != y_true)  # true of NaN and other missing values only
         n_labels = np.unique(y_true).size
     except TypeError as error:
         raise ValueError(
@@ -376,12 +375,12 @@ def _check_probabilities(y_proba):
             "probability in [0, 1]: pass the output of predict_proba."
         )
     if y_proba.ndim == 2:
-        _check_rows_sum_to_one(y_proba)
+        _check_row_sums(y_proba)
     return y_proba
 
 
-def _check_rows_sum_to_one(y_proba):
-    """Refuse two columns that are not the probabilities of two classes."""
+def _check_row_sums(y_proba):
+    """Raise an error for two columns that do not sum to one."""
     totals = y_proba.sum(axis=1)
     wrong = np.flatnonzero(np.abs(totals - 1) > _ROW_SUM_SLACK)
     if wrong.size:
@@ -391,7 +390,7 @@ def _check_rows_sum_to_one(y_proba):
         )
 
 
-def _positive_class(labels, pos_label):
+def _choose_positive_class(labels, pos_label):
     """Return the positive label and its column in sorted class order, None if it is not known.
 
     `labels` are the one or two labels seen, sorted.
@@ -400,13 +399,13 @@ def _positive_class(labels, pos_label):
         if pos_label is None:
             pos_label = labels[1]
         if pos_label not in labels:
-            raise _unknown_pos_label(labels, pos_label)
+            raise _make_pos_label_error(labels, pos_label)
         return pos_label, labels.index(pos_label)
-    return _positive_class_of_one(labels[0], pos_label)
+    return _choose_for_one_class(labels[0], pos_label)
 
 
-def _positive_class_of_one(label, pos_label):
-    """Do as `_positive_class` when only `label` was seen, so that the other class is a guess."""
+def _choose_for_one_class(label, pos_label):
+    """Return the positive label and its column when `label` is the only one in `y_true`."""
     is_usual = label in (-1, 0, 1)  # from {0, 1} or {-1, 1}, where 1 is the positive class
     if pos_label is None:
         if not is_usual:
@@ -419,22 +418,23 @@ def _positive_class_of_one(label, pos_label):
         try:
             return pos_label, int(label < pos_label)
         except TypeError:
-            raise _unknown_pos_label([label], pos_label) from None
+            raise _make_pos_label_error([label], pos_label) from None
     if is_usual:
         return pos_label, int(label == 1)
     return pos_label, None
 
 
-def _unknown_pos_label(labels, pos_label):
-    """Error for a positive label that is no class."""
+def _make_pos_label_error(labels, pos_label):
+    """Return the error for a positive label that is no class."""
     what = f"pos_label={pos_label!r} is not among the labels of y_true, {labels}"
     return ValueError(f"{what}: pass one of them.")
 
 
-def _score_of_fold(y_true, y_proba, *, score):
-    """Score test rows, whose probabilities are of the greater class; refuse rows of one class.
+def _score_fold(y_true, y_proba, *, score):
+    """Score test rows by the probabilities of the greater class; raise an error for a single class.
 
-    With classes 1 and 2 and a fold of ones, guessing would turn the score upside down.
+    Rows of one class do not tell whether it is the greater: if the classes are 1 and 2, ones alone
+    would be taken for the positive class.
     """
     labels = np.unique(_check_labels(y_true)).tolist()
     if len(labels) == 1:
@@ -445,7 +445,7 @@ def _score_of_fold(y_true, y_proba, *, score):
     return score(y_true, y_proba)
 
 
-_of_fold = partial(make_scorer, _score_of_fold, response_method="predict_proba")
-capacity_accuracy_scorer = _of_fold(score=capacity_accuracy_score)
-capacity_auc_scorer = _of_fold(score=capacity_auc_score)
-selective_accuracy_scorer = _of_fold(score=selective_accuracy_score)
+_make_fold_scorer = partial(make_scorer, _score_fold, response_method="predict_proba")
+capacity_accuracy_scorer = _make_fold_scorer(score=capacity_accuracy_score)
+capacity_auc_scorer = _make_fold_scorer(score=capacity_auc_score)
+selective_accuracy_scorer = _make_fold_scorer(score=selective_accuracy_score)

@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import softmax
 
-from ._shown import TableRepr
+from ._table_repr import TableRepr
 from .run.annealed import AnnealedImportance
 
 __all__ = ["AnnealedImportance", "ComparedModel", "ModelComparison", "compare_evidence"]
+
+#: Difference of standardized targets that counts as rounding, of other units for instance.
+_TARGET_ROUNDING = 1e-6
 
 
 class ComparedModel(NamedTuple):
@@ -115,18 +118,18 @@ def compare_evidence(models: Mapping[str, Any]) -> ModelComparison:
 
 
 def _check_targets(models: Mapping[str, Any]) -> None:
-    """Refuse models of different targets, however each of them encodes and scales its own."""
+    """Raise an error for models of different targets, whatever their encoding and scale."""
     first, *others = models
-    expected = _standardize(models[first])
+    expected = _standardize_targets(models[first])
     for name in others:
-        own = _standardize(models[name])
-        if own.shape != expected.shape or not np.allclose(own, expected, atol=1e-6):
+        own = _standardize_targets(models[name])
+        if own.shape != expected.shape or not np.allclose(own, expected, atol=_TARGET_ROUNDING):
             raise ValueError(
                 f"models {first!r} and {name!r} were fitted to different targets, whose evidences "
                 "cannot be compared: fit them to the same rows, and the same y."
             )
 
 
-def _standardize(model: Any) -> np.ndarray:
+def _standardize_targets(model: Any) -> np.ndarray:
     y = model._predictor.model.observations.y[model._rows.given.row_of]
     return (y - y.mean()) / (y.std() or 1.0)

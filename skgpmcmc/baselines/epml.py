@@ -15,12 +15,12 @@ from ..approximations.base import Approximation
 from ..estimators import _validation as check
 from ..estimators._data import (
     LogProbabilityClassifierMixin,
-    new_rows,
+    make_one_versus_rest,
     normalize_columns,
     number_classes,
-    one_versus_rest,
     replace_fitted,
     validate,
+    validate_new_rows,
 )
 from ..estimators._link import DocumentationLink
 from ..estimators._named import names_methods
@@ -46,8 +46,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
     The hyper-parameters of the kernel are set to the maximum of EP's approximation of the marginal
     likelihood, found by L-BFGS with the analytic gradient. Predictions use EP's Gaussian at this
     point. This is the baseline "EP ML" of Filippone & Girolami (2014), section 5.2. It supports two
-    classes; for more, wrap it in
-    `sklearn.multiclass.OneVsRestClassifier`.
+    classes; for more, wrap it in `sklearn.multiclass.OneVsRestClassifier`.
 
     Parameters
     ----------
@@ -132,7 +131,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         """
         X, y, features = validate(self, X, y)
         classes, index = number_classes(y)
-        targets = one_versus_rest(index, len(classes))
+        targets = make_one_versus_rest(index, len(classes))
         if len(targets) > 1:
             raise ValueError(
                 "Only binary classification is supported. y has classes "
@@ -143,7 +142,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
             mode = find_mode(
                 model,
                 approximation,
-                self._starts(model),
+                self._draw_starts(model),
                 with_hyperprior=False,
                 bounds=model.covariance.kernel.bounds,
             )
@@ -173,8 +172,8 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only
         return LatentGP(covariance, Observations(likelihood, y), hyperprior), approximation
 
-    def _starts(self, model: LatentGP) -> list[np.ndarray]:
-        """Start values inside the kernel's bounds, natural logs."""
+    def _draw_starts(self, model: LatentGP) -> list[np.ndarray]:
+        """Return start values inside the kernel's bounds, natural logs."""
         rng = np.random.default_rng(check.check_seed(self.random_state).randint(2**31))
         bounds = model.covariance.kernel.bounds
         draws = [model.hyperprior.sample(rng) for _ in range(self.n_restarts)]
@@ -217,12 +216,12 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         ValueError
             If the kernel overflows at a row, which the message names.
         """
-        X = new_rows(self, X)
-        with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # looked for below
+        X = validate_new_rows(self, X)
+        with one_thread(), np.errstate(over="ignore", invalid="ignore"):  # checked below
             mean, var = self._q.conditional().predict(X)
-        legal = np.isfinite(mean[:, 0]) & np.isfinite(var)
-        if not legal.all():
-            row = int(np.argmin(legal))
+        is_finite = np.isfinite(mean[:, 0]) & np.isfinite(var)
+        if not is_finite.all():
+            row = int(np.argmin(is_finite))
             raise ValueError(
                 f"The latent function at row {row} of X has mean {mean[row, 0]} and variance "
                 f"{var[row]}, as the kernel overflows there: check the units of that row against "

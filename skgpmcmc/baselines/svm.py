@@ -16,9 +16,11 @@ from ..estimators._dates import refuse_dates
 from ..estimators._link import DocumentationLink
 from ..estimators._saving import Versioned
 
-# The grid of LIBSVM's own grid search; the papers do not give theirs.
+#: Penalties of LIBSVM's own grid search, as the papers do not give theirs.
 _C_GRID = tuple(2.0**k for k in range(-5, 16, 2))
+#: Kernel widths of the same grid search.
 _GAMMA_GRID = tuple(2.0**k for k in range(-15, 4, 2))
+#: Most folds of the search, as in LIBSVM.
 _N_FOLDS = 5
 
 
@@ -131,13 +133,13 @@ class PlattSVC(DocumentationLink, Versioned, ClassifierMixin, BaseEstimator):
         checked_X, checked_y = check_X_y(X, y, estimator=self)
         check_classification_targets(checked_y)
         classes, n_members = np.unique(checked_y, return_counts=True)
-        n_folds, n_inner = _n_folds(classes, n_members)
+        n_folds, n_inner = _choose_n_folds(classes, n_members)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         outer, inner = (
             StratifiedKFold(k, shuffle=True, random_state=seed) for k in (n_folds, n_inner)
         )
         search = self._search(checked_X, checked_y, outer, inner)
-        # Stored last, so that a fit that fails leaves a fitted estimator as it was.
+        # Attributes are stored last, so that a failing fit leaves a fitted estimator unchanged.
         validate_data(self, X, y, skip_check_array=True)
         self.classes_ = classes
         self.n_folds_ = n_folds
@@ -194,10 +196,10 @@ class PlattSVC(DocumentationLink, Versioned, ClassifierMixin, BaseEstimator):
         return self.classes_[np.argmax(proba, axis=1)]
 
 
-def _n_folds(classes, n_members):
-    """Return folds of the search, and of the calibration inside each of its training parts.
+def _choose_n_folds(classes, n_members):
+    """Return the numbers of folds of the search, and of the calibration inside its training parts.
 
-    Every class has a member in every fold of either.
+    Every class has a member in every fold of both.
     """
     labels = classes.tolist()
     if len(labels) == 1:

@@ -1,8 +1,8 @@
-"""The main job: a Bayesian GP classifier beside its rivals, on the same splits of real data."""
+"""Comparison of a Bayesian GP classifier with its rivals on the same splits of real data."""
 
 from .data import DataSet, bundled_data, check_data, csv_data, split_data
-from .methods import SCORES, Comparison, Outcome, Settings, compare, make_methods, score
-from .picture import save_plot, why_no_plot
+from .methods import SCORES, Comparison, MethodOutcome, Settings, compare, make_methods, score
+from .picture import no_plot_message, save_plot
 from .report import as_json, convergence_report
 from .table import KEY, conclusion, score_table
 
@@ -11,7 +11,7 @@ __all__ = [
     "SCORES",
     "Comparison",
     "DataSet",
-    "Outcome",
+    "MethodOutcome",
     "Settings",
     "as_json",
     "bundled_data",
@@ -21,9 +21,9 @@ __all__ = [
     "convergence_report",
     "csv_data",
     "make_methods",
+    "no_plot_message",
     "save_plot",
     "score",
     "score_table",
     "split_data",
-    "why_no_plot",
 ]

@@ -1,4 +1,4 @@
-"""Data sets of a comparison: bundled ones, tables in files, and their splits."""
+"""Data sets of a comparison, bundled or from files, and their splits."""
 
 from __future__ import annotations
 
@@ -14,28 +14,25 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-#: Members of each class that every method needs for training: the SVM is calibrated inside
+#: Members of each class that every method needs for training, because the SVM is calibrated inside
 #: cross-validation.
 MIN_TRAINING_MEMBERS = 3
-
 #: Cells that stand for a missing target, in lower case.
-_MISSING = ("", "na", "n/a", "nan", "?")
-
-#: Squares of larger numbers overflow.
+_MISSING_LABELS = ("", "na", "n/a", "nan", "?")
+#: Largest size of a feature, as squares of larger numbers overflow.
 _LARGEST_NUMBER = 1e150
-
-#: More different numbers than these, not all of them whole, are no classes.
+#: Most classes that are numbers; more different numbers are a quantity, unless all are whole.
 _MOST_NUMERIC_CLASSES = 20
-
 #: Largest file that is read, in bytes.
 _MOST_BYTES = 10**8
 #: Most columns of a file.
 _MOST_COLUMNS = 10_000
-#: Most cells of a file; each takes memory of its own.
+#: Most cells of a file, as each takes memory of its own.
 _MOST_CELLS = 10**7
-
-#: Most characters and most names that a message quotes.
-_MOST_QUOTED = 60, 20
+#: Most characters of a cell that a message quotes.
+_MOST_CHARACTERS_QUOTED = 60
+#: Most column names that a message lists.
+_MOST_NAMES_QUOTED = 20
 
 
 @dataclass(frozen=True)
@@ -45,12 +42,15 @@ class DataSet:
     Attributes
     ----------
     name : str
+        Name in the table.
     X : ndarray of shape (n, d)
+        Features.
     y : ndarray of shape (n,)
+        Class labels.
     train_size : int
-        Training rows; the rest is for testing.
+        Number of training rows; the rest is for testing.
     balanced : bool
-        Draw equally many training rows from each class; otherwise keep the class proportions.
+        Whether each class has equally many training rows, or its share of them.
     """
 
     name: str
@@ -61,20 +61,17 @@ class DataSet:
 
 
 class Split(NamedTuple):
-    """Training and test part, standardized on the training part.
-
-    `test_rows`, of shape (n_test,), says which rows of the data are for testing.
-    """
+    """A training part and a test part, both standardized by the training part."""
 
     X_train: np.ndarray
     y_train: np.ndarray
     X_test: np.ndarray
     y_test: np.ndarray
-    test_rows: np.ndarray
+    test_rows: np.ndarray  # (n_test,), positions of the test rows in the data
 
 
 def bundled_data(train_size: int = 100) -> list[DataSet]:
-    """Breast cancer, and digits 3 against 5, from scikit-learn's bundle."""
+    """Return breast cancer, and digits 3 against 5, from scikit-learn's bundle."""
     cancer = load_breast_cancer()
     digits = load_digits()
     pair = np.isin(digits.target, (3, 5))
@@ -87,17 +84,29 @@ def bundled_data(train_size: int = 100) -> list[DataSet]:
 def csv_data(path: str | Path, target: str, train_size: int | None = None) -> DataSet:
     """Read a CSV file with a header row; every column but the target must be numeric.
 
-    It is read as UTF-8, with or without a byte-order mark, and up to 100 MB, 10 000 columns and ten
-    million cells. Without `train_size`, 70 % of the rows and 500 at most are for training.
+    Parameters
+    ----------
+    path : str or Path
+        The file, in UTF-8 with or without a byte-order mark; at most 100 MB, 10 000 columns and ten
+        million cells.
+    target : str
+        Column with the class labels.
+    train_size : int, optional
+        Number of training rows; by default 70 % of the rows, and 500 at most.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be used; the message names the line and the remedy.
     """
     path = Path(path)
     header, body = _read_table(path)
-    position = _target_position(header, target, path)
+    position = _find_target(header, target, path)
     features = [
-        [_number(cell, header[j], line, path) for j, cell in enumerate(row) if j != position]
+        [_parse_number(cell, header[j], line, path) for j, cell in enumerate(row) if j != position]
         for line, row in body
     ]
-    y = np.array([_label(row[position], target, line, path) for line, row in body])
+    y = np.array([_parse_label(row[position], target, line, path) for line, row in body])
     _refuse_quantity(y, target, path)
     if train_size is None:
         train_size = min(500, int(0.7 * len(y)))
@@ -108,7 +117,7 @@ def _read_table(path: Path) -> tuple[list[str], list[tuple[int, list[str]]]]:
     """Return the header, and the rows with the numbers of their lines; blank lines are skipped."""
     reader = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
     try:
-        # A record between quotes may take several lines: the number is that of its last one.
+        # A record with quotes may take several lines; its number is that of the last line.
         rows = [(reader.line_num, row) for row in reader if "".join(row).strip() or len(row) > 1]
     except csv.Error as error:
         raise ValueError(f"{path}, line {reader.line_num}: {error}.") from error
@@ -128,7 +137,7 @@ def _read_text(path: Path) -> str:
     """Return the text of a file in UTF-8, with or without a byte-order mark."""
     try:
         with path.open("rb") as file:
-            raw = file.read(_MOST_BYTES + 1)  # its size may be unknown
+            raw = file.read(_MOST_BYTES + 1)  # no more, as the size may be unknown
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror}): give a CSV file.") from error
     _refuse_size(raw, path)
@@ -143,7 +152,7 @@ def _read_text(path: Path) -> str:
 
 
 def _refuse_size(raw: bytes, path: Path) -> None:
-    """Refuse what takes too much memory, before anything is made of it."""
+    """Raise an error for a file that would take too much memory, before it is parsed."""
     remedy = "leave out rows or columns, or use the estimators from Python."
     if len(raw) > _MOST_BYTES:
         raise ValueError(f"{path} is larger than {_MOST_BYTES // 10**6} MB: {remedy}")
@@ -158,8 +167,8 @@ def _refuse_size(raw: bytes, path: Path) -> None:
         )
 
 
-def _target_position(header: list[str], target: str, path: Path) -> int:
-    """Return which column is the target; the others are features."""
+def _find_target(header: list[str], target: str, path: Path) -> int:
+    """Return the position of the target column; all other columns are features."""
     repeated, times = Counter(header).most_common(1)[0]
     if times > 1:
         raise ValueError(
@@ -172,8 +181,8 @@ def _target_position(header: list[str], target: str, path: Path) -> int:
             "leave the column out if it numbers the rows."
         )
     if target not in header:
-        shown = ", ".join(_quote(name) for name in header[: _MOST_QUOTED[1]])
-        more = f" and {left} more" if (left := len(header) - _MOST_QUOTED[1]) > 0 else ""
+        shown = ", ".join(_quote(name) for name in header[:_MOST_NAMES_QUOTED])
+        more = f" and {left} more" if (left := len(header) - _MOST_NAMES_QUOTED) > 0 else ""
         raise ValueError(
             f"--target {target!r} is not a column of {path}; it has [{shown}]{more}. Commas must "
             "separate the columns."
@@ -186,14 +195,14 @@ def _target_position(header: list[str], target: str, path: Path) -> int:
 
 
 def _quote(text: str) -> str:
-    """Return the beginning of a cell between quotes."""
-    most = _MOST_QUOTED[0]
+    """Return a cell in quotes, cut if it is long."""
+    most = _MOST_CHARACTERS_QUOTED
     return repr(text) if len(text) <= most else f"{text[:most]!r}..."
 
 
-def _label(cell: str, column: str, line: int, path: Path) -> str:
+def _parse_label(cell: str, column: str, line: int, path: Path) -> str:
     label = cell.strip()
-    if label.lower() in _MISSING:
+    if label.lower() in _MISSING_LABELS:
         raise ValueError(
             f"{path}, line {line}, column {column!r}: the target is missing "
             f"({label!r}). Drop the row, or, if it is a class, give it another name."
@@ -201,9 +210,9 @@ def _label(cell: str, column: str, line: int, path: Path) -> str:
     return label
 
 
-def _number(cell: str, column: str, line: int, path: Path) -> float:
+def _parse_number(cell: str, column: str, line: int, path: Path) -> float:
     try:
-        # Python takes 1_0, and digits of other scripts, which nobody means by them.
+        # `float` also accepts 1_0 and digits of other scripts, which are not numbers in a table.
         value = float(cell) if cell.isascii() and "_" not in cell else np.nan
     except ValueError:
         value = np.nan
@@ -219,7 +228,7 @@ def _number(cell: str, column: str, line: int, path: Path) -> float:
 
 
 def _refuse_quantity(y: np.ndarray, target: str, path: Path) -> None:
-    """Refuse numbers that are mostly different, or many and not whole."""
+    """Raise an error for targets that are a quantity: mostly different, or many fractions."""
     try:
         values = y.astype(float)
     except ValueError:
@@ -237,15 +246,15 @@ def _refuse_quantity(y: np.ndarray, target: str, path: Path) -> None:
 
 
 def check_data(data: DataSet, repeats: int, random_state: int) -> None:
-    """Refuse what a method would fail on, before any is fitted.
+    """Raise an error for data on which a method would fail, before any method is fitted.
 
     Each class needs `MIN_TRAINING_MEMBERS` members in the training part of each split, and one in
-    its test part, without which the AUC has no meaning.
+    its test part, because the AUC is undefined otherwise.
 
     Raises
     ------
     ValueError
-        It names the data, and the class or ``--train-size``.
+        The message names the data, and the class or ``--train-size``.
     """
     classes, n_members = np.unique(data.y, return_counts=True)
     n_classes = len(classes)
@@ -276,7 +285,7 @@ def check_data(data: DataSet, repeats: int, random_state: int) -> None:
 
 
 def _check_splits(data: DataSet, repeats: int, random_state: int) -> None:
-    """Refuse splits in which a class is too rare for training or for testing."""
+    """Raise an error for a split with too few rows of a class for training or for testing."""
     classes, n_members = np.unique(data.y, return_counts=True)
     for r in range(repeats):
         train, _ = _split_rows(data, random_state + r)
@@ -293,7 +302,7 @@ def _check_splits(data: DataSet, repeats: int, random_state: int) -> None:
 
 
 def split_data(data: DataSet, random_state: int) -> Split:
-    """Split and standardize."""
+    """Split the data, and standardize both parts by the training part."""
     train, test = _split_rows(data, random_state)
     scaler = StandardScaler().fit(data.X[train])
     X_train = scaler.transform(data.X[train])
@@ -302,7 +311,7 @@ def split_data(data: DataSet, random_state: int) -> Split:
 
 
 def _split_rows(data: DataSet, random_state: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows for training and those for testing."""
+    """Return the positions of the training rows and of the test rows."""
     rows = np.arange(len(data.y))
     if not data.balanced:
         return train_test_split(

@@ -1,4 +1,4 @@
-"""Methods that are compared, each fitted and scored on the same splits."""
+"""The methods of a comparison, each fitted and scored on the same splits."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ SCORES = (
     "seconds",
 )
 
-#: Of these a small value is good; of the others, accuracy and the areas, a large one.
+#: Scores of which a small value is good; of all others a large one is.
 SMALL_IS_GOOD = frozenset({"log_loss", "brier", "seconds"})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Of the Bayesian classifiers."""
+    """Parameters of the Bayesian classifiers; see `BayesianGPClassifier`."""
 
     n_chains: int = 4
     n_warmup: int | str = "auto"
@@ -49,26 +49,27 @@ class Settings:
 
 
 @dataclass
-class Outcome:
-    """One method on one split.
+class MethodOutcome:
+    """Result of one method on one split.
 
     Attributes
     ----------
     method : str
+        Name of the method.
     split : int
-        From 0.
-    scores : dict
-        By name; NaN where a score is not defined, empty where the method failed.
+        Number of the split, from 0.
+    scores : dict of str to float
+        Scores by name; NaN if a score is not defined, empty if the method failed.
     proba : ndarray of shape (n_test, n_classes) or None
-        Predicted probabilities; None where the method failed.
+        Predicted probabilities; None if the method failed.
     diagnostics : Diagnostics or None
-        Of the Bayesian classifiers.
+        Diagnostics of the chains; None for methods without chains.
     notes : list of str
-        What the method warned of.
+        Warnings of the method.
     failure : str or None
-        Why it failed.
+        Error of the method; None if it did not fail.
     y_test, test_rows : ndarray of shape (n_test,) or None
-        True labels of the test rows, and where those are in the data; None for an outcome that was
+        True labels of the test rows, and their positions in the data; None for a result that was
         read from a file.
     """
 
@@ -85,17 +86,17 @@ class Outcome:
 
 @dataclass
 class Comparison:
-    """What the methods did on one data set, as far as they came, and its first split."""
+    """The results of the methods on one data set so far, and the first split of the data."""
 
     data: DataSet
     first: Split
-    outcomes: list[Outcome] = field(default_factory=list)
+    outcomes: list[MethodOutcome] = field(default_factory=list)
 
 
 def make_methods(
     settings: Settings, n_classes: int, n_features: int, random_state: int
 ) -> dict[str, Callable[[], Any]]:
-    """Unfitted estimators by the name in the table, as factories."""
+    """Return functions that make the unfitted estimators, by the names in the table."""
     bayes = {**asdict(settings), "random_state": random_state}
 
     def ep_ml() -> Any:
@@ -110,8 +111,9 @@ def make_methods(
         "SVM + Platt": lambda: svm_platt_classifier(
             random_state=random_state, n_jobs=settings.n_jobs
         ),
-        # With its default kernel, which is fixed, this classifier would optimize nothing. It starts
-        # at the mean of the length-scale's default prior; from 1 it often ends at a bound.
+        # The default kernel of this classifier is fixed, so that nothing would be optimized. The
+        # search starts at the mean of our default prior of the length-scale, because from 1 it
+        # often ends at a bound.
         "sklearn GPC": lambda: GaussianProcessClassifier(
             ConstantKernel() * RBF(np.sqrt(n_features)),
             n_restarts_optimizer=2,
@@ -120,11 +122,11 @@ def make_methods(
     }
 
 
-def run_method(name: str, estimator: Any, split: Split, index: int, watch: bool) -> Outcome:
-    """Fit, predict and score; warnings become notes, and an error the reason of a failure."""
+def run_method(name: str, estimator: Any, split: Split, index: int, watch: bool) -> MethodOutcome:
+    """Fit, predict and score; warnings become notes, and an error becomes the failure."""
     if watch and hasattr(estimator, "set_callbacks"):
-        estimator.set_callbacks(*_progress())
-    outcome = Outcome(name, index, {}, None, y_test=split.y_test, test_rows=split.test_rows)
+        estimator.set_callbacks(*_make_callbacks())
+    outcome = MethodOutcome(name, index, {}, None, y_test=split.y_test, test_rows=split.test_rows)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -133,7 +135,7 @@ def run_method(name: str, estimator: Any, split: Split, index: int, watch: bool)
             proba = estimator.predict_proba(split.X_test)
             seconds = time.perf_counter() - start
             scores = score(split.y_test, proba, estimator.classes_)
-        except Exception as error:  # whatever one method raises, the others go on
+        except Exception as error:  # any error of one method must not stop the others
             outcome.failure = f"{type(error).__name__}: {' '.join(str(error).split())}"
         else:
             outcome.scores = {**scores, "seconds": seconds}
@@ -143,8 +145,8 @@ def run_method(name: str, estimator: Any, split: Split, index: int, watch: bool)
     return outcome
 
 
-def _progress() -> list[Any]:
-    """scikit-learn's progress bar, where rich is installed."""
+def _make_callbacks() -> list[Any]:
+    """Return scikit-learn's progress bar, or no callback if rich is not installed."""
     from sklearn.callback import ProgressBar
 
     try:
@@ -154,7 +156,7 @@ def _progress() -> list[Any]:
 
 
 def score(y_true: np.ndarray, proba: np.ndarray, classes: np.ndarray) -> dict[str, float]:
-    """All scores of predicted class probabilities; NaN where one is not defined."""
+    """Compute all scores of predicted class probabilities; NaN if a score is not defined."""
     binary = len(classes) == 2
     one_hot = (y_true[:, None] == classes).astype(float)
     squares = ((proba - one_hot) ** 2).sum(axis=1).mean()
@@ -177,13 +179,13 @@ def compare(
     repeats: int,
     random_state: int,
     report: Callable[[str], None],
-) -> Iterator[Outcome]:
+) -> Iterator[MethodOutcome]:
     """Run every method on every split, one after the other.
 
     Yields
     ------
-    Outcome
-        As soon as it is there, so that a caller who stops has those before.
+    MethodOutcome
+        Each result when it is complete, so that a caller who is interrupted has all before.
     """
     for r in range(repeats):
         split = split_data(data, random_state + r)

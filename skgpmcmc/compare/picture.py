@@ -8,30 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from ..displays._drawing import distinct_style
+from ..displays._drawing import choose_style
 from ..metrics import abstention_curve
-from .methods import Comparison, Outcome
+from .methods import Comparison, MethodOutcome
 
-#: Where curves of several splits are averaged.
-_GRID = np.linspace(0.0, 1.0, 101)
-
+#: Degrees of abstention at which curves of several splits are averaged.
+_ABSTENTION_GRID = np.linspace(0.0, 1.0, 101)
 #: Bins of the reliability diagram.
-_N_BINS = 5
-#: Rows without which a bin is left out.
+_N_RELIABILITY_BINS = 5
+#: Fewest different rows of a bin that is drawn.
 _FEWEST_ROWS_IN_BIN = 10
-
-#: Test rows for which an axis of accuracy has room.
+#: Fewest test rows that the axis of accuracy spans, so that one row is a small part of it.
 _ROWS_ON_AXIS = 20
-#: Least span of such an axis: on a narrower one a single row, or noise, looks like a difference.
+#: Least span of the axis of accuracy. On a narrower one noise looks like a difference.
 _LEAST_ACCURACY_SPAN = 0.05
 
 
-def why_no_plot(results: Sequence[Comparison]) -> str | None:
-    """Say what is missing for abstention curves; None where nothing is."""
+def no_plot_message(results: Sequence[Comparison]) -> str | None:
+    """Say why there are no abstention curves; None if they can be drawn."""
     if not any(len(np.unique(c.data.y)) == 2 for c in results):
         sizes = ", ".join(f"{c.data.name!r} has {len(np.unique(c.data.y))}" for c in results)
         return f"abstention curves are for two classes, and {sizes}"
-    if not _drawable(results):
+    if not _find_drawable(results):
         return "no method has finished"
     try:
         import matplotlib  # noqa: F401
@@ -40,11 +38,13 @@ def why_no_plot(results: Sequence[Comparison]) -> str | None:
     return None
 
 
-def _drawable(results: Sequence[Comparison]) -> list[tuple[Comparison, dict[str, list[Outcome]]]]:
-    """Two classes, with what each method predicted."""
+def _find_drawable(
+    results: Sequence[Comparison],
+) -> list[tuple[Comparison, dict[str, list[MethodOutcome]]]]:
+    """Return the comparisons with two classes, with the results of each method that finished."""
     pairs = []
     for comparison in results:
-        done: dict[str, list[Outcome]] = {}
+        done: dict[str, list[MethodOutcome]] = {}
         for outcome in comparison.outcomes:
             if outcome.failure is None:
                 done.setdefault(outcome.method, []).append(outcome)
@@ -54,25 +54,25 @@ def _drawable(results: Sequence[Comparison]) -> list[tuple[Comparison, dict[str,
 
 
 def save_plot(path: Path, results: Sequence[Comparison]) -> None:
-    """Draw all two-class data sets, where `why_no_plot` finds nothing missing.
+    """Draw all two-class data sets, if `no_plot_message` is None.
 
-    Abstention curves are means over the splits, with bands of one standard error; with one split
-    they are that split's own, without bands.
+    Abstention curves are means over the splits, with bands of one standard error. With a single
+    split they have no bands.
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    drawable = _drawable(results)
+    drawable = _find_drawable(results)
     methods = list(dict.fromkeys(name for _, done in drawable for name in done))
-    style = {name: {"color": f"C{k}", **distinct_style(k)} for k, name in enumerate(methods)}
+    style = {name: {"color": f"C{k}", **choose_style(k)} for k, name in enumerate(methods)}
     figure = Figure(figsize=(11.0, 0.5 + 4.0 * len(drawable)), layout="constrained")
     panels = figure.subplots(len(drawable), 2, squeeze=False)
     for (left, right), (comparison, done) in zip(panels, drawable, strict=True):
         for name, outcomes in done.items():
             _draw_curve(left, outcomes, style[name])
             right.errorbar(*reliability(outcomes), elinewidth=1, **style[name])
-        _finish_curves(left, comparison)
-        _finish_reliability(right, comparison)
+        _label_curves(left, comparison)
+        _label_reliability(right, comparison)
     handles = [Line2D([], [], label=name, **style[name]) for name in methods]
     columns = min(5, len(methods))
     title = "Bars, and bands over splits: ± one standard error"
@@ -80,26 +80,26 @@ def save_plot(path: Path, results: Sequence[Comparison]) -> None:
     figure.savefig(path, dpi=100)
 
 
-def _draw_curve(ax: Any, outcomes: Sequence[Outcome], style: dict[str, Any]) -> None:
-    """Draw the mean abstention curve, as far as the curves of all splits reach."""
-    values = np.array([_on_grid(outcome) for outcome in outcomes])
+def _draw_curve(ax: Any, outcomes: Sequence[MethodOutcome], style: dict[str, Any]) -> None:
+    """Draw the mean abstention curve, up to the degree that the curves of all splits reach."""
+    values = np.array([_interpolate_curve(outcome) for outcome in outcomes])
     mean = values.mean(axis=0)
-    ax.plot(_GRID, mean, markevery=10, **style)
+    ax.plot(_ABSTENTION_GRID, mean, markevery=10, **style)
     if len(values) > 1:
         error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
         band = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
-        ax.fill_between(_GRID, mean - error, mean + error, **band)
+        ax.fill_between(_ABSTENTION_GRID, mean - error, mean + error, **band)
 
 
-def _on_grid(outcome: Outcome) -> np.ndarray:
-    """Accuracy of the kept rows at the degrees of abstention `_GRID`; NaN beyond the curve."""
+def _interpolate_curve(outcome: MethodOutcome) -> np.ndarray:
+    """Return the accuracy of the kept rows at `_ABSTENTION_GRID`; NaN beyond the curve."""
     positive = np.unique(outcome.y_test)[-1]
     curve = abstention_curve(outcome.y_test, outcome.proba, pos_label=positive)
-    return np.interp(_GRID, *curve, right=np.nan)
+    return np.interp(_ABSTENTION_GRID, *curve, right=np.nan)
 
 
-def _finish_curves(ax: Any, comparison: Comparison) -> None:
-    """Title and axes; of the latter one row is a small part."""
+def _label_curves(ax: Any, comparison: Comparison) -> None:
+    """Set the title, and axes on which a single row makes a small difference."""
     split = comparison.first
     n_splits = len({o.split for o in comparison.outcomes})
     n_test = len(split.y_test)
@@ -112,8 +112,8 @@ def _finish_curves(ax: Any, comparison: Comparison) -> None:
     ax.set(xlabel="Share of test rows rejected", ylabel="Accuracy on the rows kept")
 
 
-def _finish_reliability(ax: Any, comparison: Comparison) -> None:
-    """Title, axes, and the line on which probabilities are right."""
+def _label_reliability(ax: Any, comparison: Comparison) -> None:
+    """Set the title and the axes, and draw the diagonal, where probabilities are calibrated."""
     positive = np.unique(comparison.data.y)[-1]
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
     ax.set_title("Reliability", loc="left", fontsize="medium")
@@ -121,17 +121,17 @@ def _finish_reliability(ax: Any, comparison: Comparison) -> None:
     ax.set(xlabel=f"Predicted probability of class {positive}", ylabel="Observed frequency")
 
 
-def reliability(outcomes: Sequence[Outcome]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean predicted probability, observed frequency and its standard error, of each bin.
+def reliability(outcomes: Sequence[MethodOutcome]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return mean predicted probability, observed frequency and its standard error of each bin.
 
-    Test rows of all splits are put together; bins with few of them are left out. A row that is in
+    Test rows of all splits are pooled, and bins with few rows are left out. A row that is in
     several test sets counts as one observation for the error.
     """
     y = np.concatenate([o.y_test == np.unique(o.y_test)[-1] for o in outcomes]).astype(float)
     p = np.concatenate([o.proba[:, 1] for o in outcomes])
     row = np.concatenate([o.test_rows for o in outcomes])
-    in_bin = np.minimum((p * _N_BINS).astype(int), _N_BINS - 1)
-    bins = [in_bin == k for k in range(_N_BINS)]
+    in_bin = np.minimum((p * _N_RELIABILITY_BINS).astype(int), _N_RELIABILITY_BINS - 1)
+    bins = [in_bin == k for k in range(_N_RELIABILITY_BINS)]
     points = [
         _frequency(p[b], y[b], row[b])
         for b in bins
@@ -142,7 +142,7 @@ def reliability(outcomes: Sequence[Outcome]) -> tuple[np.ndarray, np.ndarray, np
 
 
 def _frequency(p: np.ndarray, y: np.ndarray, row: np.ndarray) -> tuple[float, float, float]:
-    """Mean prediction, frequency, and its standard error as a ratio of sums over rows."""
+    """Return the mean prediction, the frequency, and its standard error as a ratio of sums."""
     frequency = y.mean()
     sums = np.bincount(row, weights=y - frequency)
     return p.mean(), frequency, np.sqrt(sums @ sums) / len(y)

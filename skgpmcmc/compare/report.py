@@ -1,4 +1,4 @@
-"""What a comparison reports beside its table: convergence, and a file."""
+"""The report on convergence, and the result file of a comparison."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ import scipy
 import sklearn
 
 from ..run.diagnostics import Diagnostics
-from .methods import SCORES, Comparison, Outcome, Settings
+from .methods import SCORES, Comparison, MethodOutcome, Settings
+from .table import list_methods, select_outcomes
 
-#: What the file has of `Diagnostics`, besides acceptance rates.
-_ARRAYS = ("r_hat", "ess_bulk", "ess_tail", "log_likelihood_sd")
+#: Arrays of `Diagnostics` that the file contains, besides the acceptance rates.
+_DIAGNOSTIC_ARRAYS = ("r_hat", "ess_bulk", "ess_tail", "log_likelihood_sd")
+#: Numbers of `Diagnostics` that the file contains.
 _DIAGNOSTIC_NUMBERS = ("n_cubic", "n_likelihood_evaluations", "seconds_warmup", "seconds_sampling")
 
 
-def convergence_report(outcomes: Sequence[Outcome], max_rhat: float) -> str:
-    """The convergence table of each method's first run, and the worst figures over all splits."""
+def convergence_report(outcomes: Sequence[MethodOutcome], max_rhat: float) -> str:
+    """Return the table of each method's first run, with the worst figures over all splits."""
     lines = []
-    for method in dict.fromkeys(o.method for o in outcomes):
-        mine = [o for o in outcomes if o.method == method]
-        runs = [(o.split, o.diagnostics) for o in mine if o.diagnostics is not None]
+    for method in list_methods(outcomes):
+        own = select_outcomes(method, outcomes)
+        runs = [(o.split, o.diagnostics) for o in own if o.diagnostics is not None]
         if not runs:
             continue
         worst = max(float(d.r_hat.max()) for _, d in runs)
@@ -46,7 +48,7 @@ def convergence_report(outcomes: Sequence[Outcome], max_rhat: float) -> str:
 def as_json(
     results: Sequence[Comparison], settings: Settings, random_state: int, *, complete: bool = True
 ) -> str:
-    """Everything but the probabilities, with versions and settings; a failure has no scores."""
+    """Return all results but the probabilities, with versions and settings, as JSON text."""
     from .._version import __version__
 
     runs = [
@@ -56,8 +58,8 @@ def as_json(
             "n_test": len(comparison.first.y_test),
             "method": outcome.method,
             "split": outcome.split,
-            "scores": {name: _plain(outcome.scores.get(name, np.nan)) for name in SCORES},
-            "convergence": _convergence_json(outcome.diagnostics),
+            "scores": {name: _nan_to_none(outcome.scores.get(name, np.nan)) for name in SCORES},
+            "convergence": _describe_convergence(outcome.diagnostics),
             "notes": outcome.notes,
             "failure": outcome.failure,
         }
@@ -77,15 +79,15 @@ def as_json(
     return json.dumps(document, indent=1)
 
 
-def _plain(value: float) -> float | None:
+def _nan_to_none(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
-def _convergence_json(diagnostics: Diagnostics | None) -> dict[str, Any] | None:
+def _describe_convergence(diagnostics: Diagnostics | None) -> dict[str, Any] | None:
     if diagnostics is None:
         return None
     d = diagnostics
-    arrays = {name: getattr(d, name).tolist() for name in _ARRAYS}
+    arrays = {name: getattr(d, name).tolist() for name in _DIAGNOSTIC_ARRAYS}
     rates = {name: rate.tolist() for name, rate in d.acceptance_rate.items()}
     rows = [d.row_label(row) for row in range(len(d.names))]
     numbers = {name: getattr(d, name) for name in _DIAGNOSTIC_NUMBERS}

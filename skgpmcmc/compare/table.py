@@ -6,31 +6,33 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .methods import SCORES, SMALL_IS_GOOD, Outcome
+from .methods import SCORES, SMALL_IS_GOOD, MethodOutcome
 
-#: What the signs in a table mean.
+#: Meaning of the signs in a table.
 KEY = "↑ large is good; ↓ small is good; * best mean of the column, as shown"
 
-#: Decimals of a score.
-_DIGITS = 3
+#: Decimals of a score in the table.
+_DECIMALS_SHOWN = 3
+#: Fewest splits whose standard error is itself known well enough for a conclusion.
+_FEWEST_SPLITS = 5
 
-#: Of fewer splits a standard error is itself hardly known.
-_FEW_SPLITS = 5
 
+def score_table(outcomes: Sequence[MethodOutcome]) -> str:
+    """Return one line per method, with the mean +- standard error of each score over the splits.
 
-def score_table(outcomes: Sequence[Outcome]) -> str:
-    """One line per method: the score, or mean +- standard error over splits; the best marked.
-
-    A method that failed has dashes; one that failed on some splits has the mean over the others,
-    and its name says over how many. A score that is not there, as in an older file, is a dash, too.
+    The best mean of each column is marked. A method that failed has dashes. A method that failed on
+    some splits has the mean over the others, and their number beside its name. A score that a
+    result does not contain, because it is from an older file, is a dash, too.
     """
-    names = _methods(outcomes)
+    names = list_methods(outcomes)
     columns = [["", *(_row_label(name, outcomes) for name in names)]]
     for score in SCORES:
-        values = [_values(_of(name, outcomes), score) for name in names]
+        values = [_get_scores(select_outcomes(name, outcomes), score) for name in names]
         head = f"{score.replace('_', ' ')} {'↓' if score in SMALL_IS_GOOD else '↑'}"
-        marks = _marks(values, score)
-        columns.append([head, *(_cell(v) + mark for v, mark in zip(values, marks, strict=True))])
+        marks = _mark_best(values, score)
+        columns.append(
+            [head, *(_format_cell(v) + mark for v, mark in zip(values, marks, strict=True))]
+        )
     widths = [max(map(len, column)) for column in columns]
     lines = [
         "  ".join(
@@ -42,55 +44,58 @@ def score_table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _methods(outcomes: Sequence[Outcome]) -> list[str]:
+def list_methods(outcomes: Sequence[MethodOutcome]) -> list[str]:
+    """Return the names of the methods in the order of their first outcomes."""
     return list(dict.fromkeys(o.method for o in outcomes))
 
 
-def _of(name: str, outcomes: Sequence[Outcome]) -> list[Outcome]:
+def select_outcomes(name: str, outcomes: Sequence[MethodOutcome]) -> list[MethodOutcome]:
+    """Return the outcomes of one method."""
     return [o for o in outcomes if o.method == name]
 
 
-def _row_label(name: str, outcomes: Sequence[Outcome]) -> str:
-    mine = _of(name, outcomes)
+def _row_label(name: str, outcomes: Sequence[MethodOutcome]) -> str:
+    mine = select_outcomes(name, outcomes)
     done = sum(o.failure is None for o in mine)
     return f"{name} ({done} of {len(mine)} splits)" if 0 < done < len(mine) else name
 
 
-def _values(outcomes: Sequence[Outcome], score: str) -> list[float]:
+def _get_scores(outcomes: Sequence[MethodOutcome], score: str) -> list[float]:
     return [o.scores.get(score, np.nan) for o in outcomes if o.failure is None]
 
 
-def _cell(values: Sequence[float]) -> str:
+def _format_cell(values: Sequence[float]) -> str:
     if not values or np.isnan(values).any():
         return "-"
-    mean = f"{np.mean(values):.{_DIGITS}f}"
+    mean = f"{np.mean(values):.{_DECIMALS_SHOWN}f}"
     if len(values) == 1:
         return mean
-    return f"{mean} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.{_DIGITS}f}"
+    return f"{mean} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.{_DECIMALS_SHOWN}f}"
 
 
-def _marks(values: Sequence[Sequence[float]], score: str) -> list[str]:
-    """Stars for the best of a column, as rounded in the table; blanks where all are alike.
+def _mark_best(values: Sequence[Sequence[float]], score: str) -> list[str]:
+    """Return a star for the best of a column, as rounded in the table; none if all are equal.
 
-    A method that failed on some splits is not compared: those may have been the hard ones.
+    A method that failed on some splits is not compared, as these may be the hard splits.
     """
     most = max(map(len, values), default=0)
     means = [
-        round(float(np.mean(v)), _DIGITS) if len(v) == most > 0 else float("nan") for v in values
+        round(float(np.mean(v)), _DECIMALS_SHOWN) if len(v) == most > 0 else float("nan")
+        for v in values
     ]
-    found = {mean for mean in means if not np.isnan(mean)}
-    if len(found) < 2:
+    compared = {mean for mean in means if not np.isnan(mean)}
+    if len(compared) < 2:
         return [""] * len(values)
-    best = min(found) if score in SMALL_IS_GOOD else max(found)
+    best = min(compared) if score in SMALL_IS_GOOD else max(compared)
     return ["*" if mean == best else " " for mean in means]
 
 
-def conclusion(outcomes: Sequence[Outcome]) -> str:
-    """Say which methods are best by log loss, within a standard error; empty if nothing compares.
+def conclusion(outcomes: Sequence[MethodOutcome]) -> str:
+    """Say which methods are best by log loss, within a standard error; empty for a single method.
 
-    A method counts as within a standard error of the best if the mean of its losses less those of
-    the best is at most the standard error of that mean. Losses are paired: split by split, or, with
-    one split, test row by test row, which leaves out what another training set would change.
+    The losses of a method and of the best one are paired: split by split, or, with one split, test
+    row by test row. The latter ignores the variation between training sets. A method is within a
+    standard error of the best if the mean of the differences is at most their standard error.
     """
     n_splits = len({o.split for o in outcomes})
     losses = _paired_losses(outcomes, n_splits)
@@ -99,10 +104,10 @@ def conclusion(outcomes: Sequence[Outcome]) -> str:
     best = min(losses, key=lambda name: float(np.mean(losses[name])))
     others = [name for name in losses if name != best]
     near = [name for name in others if _is_within_one_error(losses[name] - losses[best])]
-    subject = _in_words(near) if near else "no other method"
+    subject = _enumerate_names(near) if near else "no other method"
     verb = "are" if len(near) > 1 else "is"
     units = f"{n_splits} splits" if n_splits > 1 else f"{len(losses[best])} test rows of one split"
-    if 1 < n_splits < _FEW_SPLITS:
+    if 1 < n_splits < _FEWEST_SPLITS:
         units += ", which are few to judge by"
     return (
         f"By log loss {best} is best, and {subject} {verb} within one standard error of it "
@@ -110,24 +115,24 @@ def conclusion(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def _paired_losses(outcomes: Sequence[Outcome], n_splits: int) -> dict[str, np.ndarray]:
-    """Log losses of the methods that did all splits: of each split, or of each row of the one."""
+def _paired_losses(outcomes: Sequence[MethodOutcome], n_splits: int) -> dict[str, np.ndarray]:
+    """Return the log losses, by split or by row, of the methods that finished all splits."""
     losses = {}
-    for name in _methods(outcomes):
-        mine = _of(name, outcomes)
+    for name in list_methods(outcomes):
+        mine = select_outcomes(name, outcomes)
         if len(mine) == n_splits and all(o.failure is None for o in mine):
-            by_split = np.array(_values(mine, "log_loss"))
+            by_split = np.array(_get_scores(mine, "log_loss"))
             losses[name] = by_split if n_splits > 1 else _row_losses(mine[0])
     return {name: loss for name, loss in losses.items() if len(loss) > 1}
 
 
-def _row_losses(outcome: Outcome) -> np.ndarray:
-    """Minus log probability of the label of each test row; empty where labels are not kept."""
+def _row_losses(outcome: MethodOutcome) -> np.ndarray:
+    """Return minus the log probability of each test label; empty if the labels are unknown."""
     if outcome.y_test is None or outcome.proba is None:
         return np.empty(0)
     column = np.searchsorted(np.unique(outcome.y_test), outcome.y_test)
     p = outcome.proba[np.arange(len(column)), column]
-    return -np.log(np.maximum(p, np.finfo(float).eps))  # as scikit-learn's log_loss does
+    return -np.log(np.maximum(p, np.finfo(float).eps))  # clipped as in scikit-learn's log_loss
 
 
 def _is_within_one_error(differences: np.ndarray) -> bool:
@@ -135,5 +140,5 @@ def _is_within_one_error(differences: np.ndarray) -> bool:
     return bool(np.mean(differences) <= error)
 
 
-def _in_words(names: Sequence[str]) -> str:
+def _enumerate_names(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,16 +1,16 @@
-"""Chains of a fitted estimator, or given ones, in the form that displays draw them."""
+"""The chains that displays draw: those of a fitted estimator, or given draws."""
 
 import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 
-def chains_of(estimator, class_label, hyperparameters):
-    """Return draws of theta of shape (n_chains, n_draws, p), and what each component is called.
+def get_chains(estimator, class_label, hyperparameters):
+    """Return draws of theta of shape (n_chains, n_draws, p), and a label for each component.
 
-    A component that is a natural log says so in its name.
+    The label of a component that is a natural log begins with "log".
     """
-    model = _model_of(estimator, class_label)
+    model = _find_model(estimator, class_label)
     names = model.hyperparameter_names_
     positive = model._predictor.model.hyperprior.positive
     if hyperparameters is None:
@@ -29,7 +29,7 @@ def chains_of(estimator, class_label, hyperparameters):
 
 
 class ChainDisplay:
-    """What displays of chains share: they are made from a fitted estimator, or from given draws."""
+    """Base of the displays of chains, with the constructor from a fitted estimator."""
 
     @classmethod
     def from_estimator(cls, estimator, *, class_label=None, hyperparameters=None, **kwargs):
@@ -38,7 +38,7 @@ class ChainDisplay:
         Parameters
         ----------
         estimator : estimator of skgpmcmc
-            Fitted; or a pipeline that ends in one.
+            A fitted estimator, or a pipeline that ends in one.
         class_label : label, default=None
             The class whose chains to draw; only with one-vs-rest and more than two classes.
         hyperparameters : str or sequence of str, default=None
@@ -57,12 +57,12 @@ class ChainDisplay:
         ValueError
             If the estimator has no chains, or not those of this class or these hyper-parameters.
         """
-        samples, names = chains_of(estimator, class_label, hyperparameters)
+        samples, names = get_chains(estimator, class_label, hyperparameters)
         return cls.from_samples(samples, names, **kwargs)
 
 
-def _model_of(estimator, class_label):
-    """Return the fitted model that has the chains: the last step of a pipeline, one of a class."""
+def _find_model(estimator, class_label):
+    """Return the fitted model with the chains: the last step of a pipeline, or that of a class."""
     if isinstance(estimator, Pipeline):
         estimator = estimator[-1]
     check_is_fitted(estimator)
@@ -89,7 +89,7 @@ def _model_of(estimator, class_label):
 
 
 def check_chains(samples, names):
-    """Return draws as an array of shape (n_chains, n_draws, p), and p names."""
+    """Return draws as an array of shape (n_chains, n_draws, p), and p names; refuse others."""
     samples = np.asarray(samples, dtype=float)
     if samples.ndim != 3 or 0 in samples.shape:
         raise ValueError(

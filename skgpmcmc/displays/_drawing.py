@@ -1,16 +1,16 @@
-"""What the displays share: matplotlib when it is needed, and the axes to draw on."""
+"""Helpers of all displays: the import of matplotlib, axes, styles of lines and legends."""
 
 import numpy as np
 
-# Curves of good classifiers run into each other near a score of one: dashes and markers let the
-# curve underneath show, also in print without color. 4 and 5 have no common factor: 20 styles.
+#: Dashes of successive curves. Curves of good classifiers overlap near a score of one: dashes and
+#: markers keep the curve underneath visible, also in print without color.
 _LINE_STYLES = ("-", "--", "-.", ":")
+#: Markers of successive curves. 4 dashes and 5 markers make 20 different styles.
 _MARKERS = ("o", "s", "^", "D", "v")
-
 #: Space between a legend, the curves and the axes, as a share of the height of the axes.
 _LEGEND_MARGIN = 0.04
-#: The curves keep the rest, however long a legend is.
-_MOST_LEGEND = 0.8
+#: Largest share of the height that a legend takes, so that some is left for the curves.
+_MOST_LEGEND_SHARE = 0.8
 
 
 def import_matplotlib():
@@ -26,8 +26,8 @@ def import_matplotlib():
     return plt, lambda kwargs: normalize_kwargs(kwargs, Line2D)
 
 
-def axes_for(plt, ax, n_panels):
-    """Axes of the panels, one below the other in a new figure unless given; (n_panels,)."""
+def make_panels(plt, ax, n_panels):
+    """Return one axes per panel, (n_panels,): those given, or new ones, one below the other."""
     if ax is None:
         size = (7.0, 0.8 + 1.6 * n_panels)
         _, ax = plt.subplots(n_panels, 1, figsize=size, sharex=True, layout="constrained")
@@ -40,14 +40,14 @@ def axes_for(plt, ax, n_panels):
     return axes
 
 
-def one_axes(ax):
-    """Axes of a plot, those of a new figure unless given."""
+def get_axes(ax):
+    """Return the axes to draw on: those given, or those of a new figure."""
     plt, _ = import_matplotlib()
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
-def distinct_style(n_lines):
-    """Line style and marker for the next of several curves; colors cycle by themselves."""
+def choose_style(n_lines):
+    """Return the line style and marker of the curve after `n_lines` others; colors cycle anyway."""
     return {
         "linestyle": _LINE_STYLES[n_lines % len(_LINE_STYLES)],
         "marker": _MARKERS[n_lines % len(_MARKERS)],
@@ -56,24 +56,24 @@ def distinct_style(n_lines):
     }
 
 
-def legend_below(ax, *, top, least_span):
-    """Draw the legend under the curves, on y axes that end at `top` and span `least_span` or more.
+def draw_legend_below(ax, *, top, least_span):
+    """Draw the legend under the curves, on a y axis that ends at `top`, of `least_span` or more.
 
-    The axes reach down as far as the legend needs: whatever the curves, none runs behind it.
+    The axis reaches down far enough for the legend to be below all curves.
 
     Parameters
     ----------
     ax : matplotlib.axes.Axes
-        Holds the curves.
+        Axes with the curves.
     top : float
         The largest value that a curve can have.
     least_span : float
-        Of the y axis, so that curves that hardly differ look so.
+        Least span of the y axis, so that small differences between curves look small.
     """
     lowest = min(float(ax.dataLim.y0), top) if np.isfinite(ax.dataLim.y0) else top
     legend = ax.legend(loc="lower right", fontsize="small")
     height = legend.get_window_extent().height / ax.get_window_extent().height
-    share = min(height + 2 * _LEGEND_MARGIN, _MOST_LEGEND)
+    share = min(height + 2 * _LEGEND_MARGIN, _MOST_LEGEND_SHARE)
     span = max((top - lowest) / (1.0 - share), least_span)
     ax.set_ylim(top - span, top + _LEGEND_MARGIN * span)
 
@@ -84,23 +84,23 @@ def draw_lines(display, ax, x, values, name, kwargs):
     Parameters
     ----------
     display : display
-        Whose `lines_`, `ax_` and `figure_` are set.
+        The display whose `lines_`, `ax_` and `figure_` are set.
     ax : matplotlib.axes.Axes
         Where to draw.
     x : ndarray of shape (n_points,)
-        Where the values are.
+        Positions of the values.
     values : ndarray of shape (n_points, n_names)
         One column for each line.
     name : str or None
-        Name of the chains in the legend; None is the display's own.
+        Name of the chains in the legend; None is that of the display.
     kwargs : dict
         Properties of the lines.
     """
     _, normalize_line_kwargs = import_matplotlib()
     name = display.name if name is None else name
     lines = []
-    for column, of in zip(values.T, display.names, strict=True):
-        label = of if name is None else f"{name}: {of}"
+    for column, hyperparameter in zip(values.T, display.names, strict=True):
+        label = hyperparameter if name is None else f"{name}: {hyperparameter}"
         lines += ax.plot(x, column, **{"label": label} | normalize_line_kwargs(kwargs))
     display.lines_ = np.array(lines, dtype=object)
     display.ax_ = ax

@@ -1,12 +1,14 @@
 """Abstention curves."""
 
 from ..metrics import _capacity, abstention_curve
-from ._drawing import distinct_style, import_matplotlib, legend_below
+from ._drawing import choose_style, draw_legend_below, import_matplotlib
 
+#: Names of the scores in the legend, by the values of `score`.
 _SCORE_NAMES = {"accuracy": "accuracy", "auc": "AUC"}
+#: Labels of the axis of scores, by the values of `score`.
 _Y_LABELS = {"accuracy": "Accuracy", "auc": "AUC of the kept rows"}
-
-# Of the axis of scores: on a narrower one a single row of a few hundred looks like a difference.
+#: Least span of the axis of scores. On a narrower one, a single row of a few hundred looks like a
+#: difference.
 _LEAST_SCORE_SPAN = 0.1
 
 
@@ -108,8 +110,8 @@ class AbstentionCurveDisplay:
                 f"{type(estimator).__name__} has no predict_proba: pass a classifier that predicts "
                 "probabilities, for instance by wrapping it in CalibratedClassifierCV."
             )
-        y_proba = estimator.predict_proba(X)  # first, so that an unfitted estimator says so itself
-        pos_label, column = _positive_class_of(estimator, pos_label)
+        y_proba = estimator.predict_proba(X)  # first, as an unfitted estimator raises its own error
+        pos_label, column = _find_positive_class(estimator, pos_label)
         return cls.from_predictions(
             y,
             y_proba[:, column],
@@ -183,16 +185,16 @@ class AbstentionCurveDisplay:
         plt, normalize_line_kwargs = import_matplotlib()
         if ax is None:
             _, ax = plt.subplots()
-        style = distinct_style(len(ax.get_lines()))
+        style = choose_style(len(ax.get_lines()))
         style["label"] = self._label(self.name if name is None else name)
         style.update(normalize_line_kwargs(kwargs))
         (self.line_,) = ax.plot(self.abstention, self.score_values, **style)
         ax.set(
             xlabel="Degree of abstention",
             ylabel=_Y_LABELS[self.score],
-            xlim=(-0.02, 1.02),  # the same width whatever the curves, so that figures compare
+            xlim=(-0.02, 1.02),  # the same in all figures, so that they can be compared
         )
-        legend_below(ax, top=1.0, least_span=_LEAST_SCORE_SPAN)
+        draw_legend_below(ax, top=1.0, least_span=_LEAST_SCORE_SPAN)
         self.ax_ = ax
         self.figure_ = ax.figure
         return self
@@ -203,7 +205,7 @@ class AbstentionCurveDisplay:
         return capacity if name is None else f"{name} ({capacity})"
 
 
-def _positive_class_of(estimator, pos_label):
+def _find_positive_class(estimator, pos_label):
     """Return the positive class of a fitted binary classifier, and its column."""
     classes = estimator.classes_.tolist()
     if len(classes) != 2:

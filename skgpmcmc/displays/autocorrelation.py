@@ -5,7 +5,7 @@ import numpy as np
 from .._params import check_integer
 from ..run.scale_reduction import autocorrelation
 from ._chains import ChainDisplay, check_chains
-from ._drawing import draw_lines, one_axes
+from ._drawing import draw_lines, get_axes
 
 
 class AutocorrelationDisplay(ChainDisplay):
@@ -20,7 +20,7 @@ class AutocorrelationDisplay(ChainDisplay):
     Parameters
     ----------
     autocorrelation : ndarray of shape (n_lags, n_hyperparameters)
-        At the lags 0, 1, ...; mean over chains.
+        Autocorrelation at the lags 0, 1, ..., averaged over the chains.
     names : list of str
         Names of the hyper-parameters.
     name : str, default=None
@@ -113,7 +113,7 @@ class AutocorrelationDisplay(ChainDisplay):
         ImportError
             If matplotlib is not installed.
         """
-        ax = one_axes(ax)
+        ax = get_axes(ax)
         if not ax.get_lines():
             ax.axhline(0.0, color="0.6", linewidth=0.8)
         lags = np.arange(len(self.autocorrelation))

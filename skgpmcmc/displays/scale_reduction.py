@@ -8,9 +8,9 @@ from .._params import check_choice
 from ..run.convergence import min_draws, rank_r_hat
 from ..run.scale_reduction import gelman_rubin
 from ._chains import ChainDisplay, check_chains
-from ._drawing import draw_lines, one_axes
+from ._drawing import draw_lines, get_axes
 
-#: Below these chains are said to agree: Vehtari et al., and the papers.
+#: Factor below which chains are said to agree, by `method`: of Vehtari et al., and of the papers.
 _AGREEMENT_THRESHOLDS = {"rank": 1.01, "gelman_rubin": 1.1}
 
 
@@ -42,7 +42,7 @@ class PSRFDisplay(ChainDisplay):
     lines_ : ndarray of matplotlib.lines.Line2D, of shape (n_hyperparameters,)
         The lines of the factor.
     upper_lines_ : ndarray of matplotlib.lines.Line2D, of shape (n_hyperparameters,), or None
-        Those of its upper limit.
+        The lines of its upper limit.
     threshold_line_ : matplotlib.lines.Line2D or None
         The horizontal line.
     ax_ : matplotlib.axes.Axes
@@ -136,7 +136,7 @@ class PSRFDisplay(ChainDisplay):
         """
         samples, names = check_chains(samples, names)
         check_choice("method", method, _AGREEMENT_THRESHOLDS)
-        iterations = _iterations(checkpoints, samples)
+        iterations = _choose_iterations(checkpoints, samples)
         so_far = [samples[:, :k] for k in iterations]
         upper = None
         if method == "rank":
@@ -170,7 +170,7 @@ class PSRFDisplay(ChainDisplay):
         ImportError
             If matplotlib is not installed.
         """
-        ax = one_axes(ax)
+        ax = get_axes(ax)
         draw_lines(self, ax, self.iterations, self.r_hat, name, kwargs)
         self.upper_lines_ = self._plot_upper(ax)
         self.threshold_line_ = self._plot_threshold(ax)
@@ -179,7 +179,7 @@ class PSRFDisplay(ChainDisplay):
         return self
 
     def _plot_upper(self, ax):
-        """Dashed lines in the colors of the others."""
+        """Draw the upper limits as dashed lines in the colors of the factors."""
         if self.upper is None:
             return None
         lines = []
@@ -204,8 +204,8 @@ class PSRFDisplay(ChainDisplay):
         )
 
 
-def _iterations(checkpoints, samples):
-    """Numbers of draws at which to look; increasing integers."""
+def _choose_iterations(checkpoints, samples):
+    """Return the numbers of draws at which to compute the factor, as increasing integers."""
     n_chains, n_draws, _ = samples.shape
     least = min_draws(n_chains)
     if n_draws < least:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from ._chains import ChainDisplay, check_chains
-from ._drawing import axes_for, import_matplotlib
+from ._drawing import import_matplotlib, make_panels
 
 
 class TraceDisplay(ChainDisplay):
@@ -102,7 +102,7 @@ class TraceDisplay(ChainDisplay):
             If there are more or fewer axes than hyper-parameters.
         """
         plt, normalize_line_kwargs = import_matplotlib()
-        axes = axes_for(plt, ax, len(self.names))
+        axes = make_panels(plt, ax, len(self.names))
         style = {"linewidth": 0.6, "alpha": 0.8} | normalize_line_kwargs(kwargs)
         draws = np.arange(1, self.samples.shape[1] + 1)
         lines = []

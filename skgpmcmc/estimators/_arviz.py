@@ -1,4 +1,4 @@
-"""Draws as ArviZ knows them: variables with a name, on the natural scale, with named dimensions."""
+"""Conversion of draws to ArviZ: named variables on the natural scale, with named dimensions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..run.leave_one_out import pointwise_log_lik
 from ..run.records import Draws
 from . import _validation as check
 
-#: Arrays by their names, and the dimensions of each beside chains and draws.
+#: Arrays by their names, and the names of the dimensions of each after chain and draw.
 _Variables = tuple[dict[str, np.ndarray], dict[str, list[str]]]
 
 
@@ -25,12 +25,12 @@ def _import_arviz() -> Any:
     return arviz_base
 
 
-def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> Any:
-    """Return the tree that `to_arviz` promises."""
+def make_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> Any:
+    """Return the DataTree of `to_arviz`."""
     arviz_base = _import_arviz()
     model = estimator._predictor.model
     draws = estimator._with_latent_draws()
-    values, dims = _hyperparameters(estimator, draws.theta)
+    values, dims = _split_theta(estimator, draws.theta)
     rows = estimator._rows
     values["f"] = estimator.latent_samples_[:, :, rows.kept]
     dims["f"] = ["row", "class"][: values["f"].ndim - 2]
@@ -43,7 +43,7 @@ def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> An
     if posterior_predictive:
         rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
         groups["posterior_predictive"] = {"y": _replicate(estimator, draws, rng)}
-    coords = _coords(estimator)
+    coords = _make_coords(estimator)
     about = {"inference_library": "skgpmcmc", **estimator.diagnostics_.in_use}
     tree = arviz_base.from_dict(
         groups, coords=coords, dims={**dims, "y": ["row"]}, attrs={"posterior": about}
@@ -53,8 +53,8 @@ def as_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> An
     return tree
 
 
-def _coords(estimator: Any) -> dict[str, Any]:
-    """Labels of the places along each dimension."""
+def _make_coords(estimator: Any) -> dict[str, Any]:
+    """Return the labels along each dimension."""
     model = estimator._predictor.model
     unnamed = np.arange(estimator.n_features_in_)
     found = {
@@ -67,17 +67,17 @@ def _coords(estimator: Any) -> dict[str, Any]:
     return found
 
 
-def _hyperparameters(estimator: Any, theta: np.ndarray, *between: str) -> _Variables:
-    """Part theta (n_chains, n_draws, ..., p) into variables; what is positive comes twice.
+def _split_theta(estimator: Any, theta: np.ndarray, *between: str) -> _Variables:
+    """Split theta, (n_chains, n_draws, ..., p), into variables.
 
-    That is on the natural scale, and as the log that chains move on. `between` names the dimensions
-    between those of the draws and the components.
+    A positive hyper-parameter makes two variables: its value, and its natural log, which is the
+    scale of the chains. `between` names the dimensions between the draws and the components.
     """
     model = estimator._predictor.model
     of_kernel = model.covariance.names
     begin = model.n_kernel_hyperparameters
     kernel, rest = np.split(theta, [begin], axis=-1)
-    by_class = model.n_kernels > 1  # a set for each of them
+    by_class = model.n_kernels > 1  # each class has its own hyper-parameters of the kernel
     if by_class:
         kernel = kernel.reshape(*kernel.shape[:-1], -1, len(of_kernel))
     real = {parameter.name for parameter in model.likelihood.parameters if not parameter.positive}
@@ -88,17 +88,18 @@ def _hyperparameters(estimator: Any, theta: np.ndarray, *between: str) -> _Varia
         (rest, model.hyperprior.names[begin:], [*between]),
     ):
         for name in dict.fromkeys(names):
-            at = np.flatnonzero([other == name for other in names])
-            own = array[..., at] if len(at) > 1 else array[..., at[0]]
+            columns = np.flatnonzero([other == name for other in names])
+            own = array[..., columns] if len(columns) > 1 else array[..., columns[0]]
             variables = {name: own} if name in real else {name: np.exp(own), f"log_{name}": own}
             values.update(variables)
-            last = [_dimension(estimator, name, len(at))] if len(at) > 1 else []
+            is_vector = len(columns) > 1
+            last = [_name_dimension(estimator, name, len(columns))] if is_vector else []
             dims.update({key: [*lead, *last] for key in variables})
     return values, dims
 
 
-def _dimension(estimator: Any, name: str, length: int) -> str:
-    """Name the places of a vector: features, where there are as many of them."""
+def _name_dimension(estimator: Any, name: str, length: int) -> str:
+    """Return the name of the dimension of a vector: "feature" for one length-scale per feature."""
     per_feature = name.endswith("length_scale") and length == estimator.n_features_in_
     return "feature" if per_feature else f"{name}_index"
 
@@ -124,17 +125,17 @@ def _replicate(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.nda
 def _other_groups(
     arviz_base: Any, estimator: Any, coords: dict[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    """Give what has other dimensions than draws have.
+    """Give the groups whose dimensions are not those of the draws.
 
     Yields
     ------
     name : str
-        Of the group.
+        Name of the group.
     dataset : xarray.Dataset
-        Its variables.
+        Variables of the group.
     """
     rates = estimator.diagnostics_.acceptance_rate
-    if rates:  # known of a whole chain alone
+    if rates:  # acceptance rates are known for whole chains, and not for draws
         yield (
             "sample_stats",
             arviz_base.dict_to_dataset(
@@ -146,7 +147,7 @@ def _other_groups(
         )
     marked = getattr(estimator, "marked_samples_", None)
     if marked is not None:
-        values, dims = _hyperparameters(estimator, marked.theta, "mark")
+        values, dims = _split_theta(estimator, marked.theta, "mark")
         values["weight"] = marked.weights
         dims["weight"] = ["mark"]
         yield "marked_samples", arviz_base.dict_to_dataset(values, dims=dims, coords=coords)

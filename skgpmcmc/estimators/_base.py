@@ -44,7 +44,7 @@ from ..prediction.subset import (
 )
 from ..run.advice import convergence_message, remedy
 from ..run.chains import continue_chains, n_rounds, sample_chains
-from ..run.convergence import StoppingRule
+from ..run.convergence import ConvergenceGoal
 from ..run.diagnostics import diagnose
 from ..run.memory import require_memory
 from ..run.records import MarkedSamples, ModelRun, SamplingRun
@@ -52,14 +52,14 @@ from ..samplers import MAPPED, WITHIN_GIBBS, in_use
 from ..samplers.base import Sampler
 from . import _validation as check
 from ._callbacks import CallbackMonitor
-from ._data import check_n_jobs, prediction_params, replace_fitted
+from ._data import check_n_jobs, get_prediction_params, replace_fitted
 from ._kernel_notes import warn_about_kernel
 from ._link import DocumentationLink
 from ._parameters import ModelParameters, RunParameters
-from ._periods import periods_note
+from ._periods import periods_message
 from ._rows import TrainingRows
 from ._saving import ForPrediction
-from ._warm_start import Continuable
+from ._warm_start import ContinuableRun
 
 #: Copies of all draws that are held while rounds are joined.
 _COPIES_OF_DRAWS = 3
@@ -130,7 +130,7 @@ class BaseBayesianGP(
         """Run chains for all that was observed at the same inputs, or continue earlier ones."""
         X = rows.X
         self._check_schedule()
-        stop = None if self.target_ess is None else StoppingRule(self.target_ess, self.max_rhat)
+        stop = None if self.target_ess is None else ConvergenceGoal(self.max_rhat, self.target_ess)
         likelihood = observed[0].likelihood
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
         n_importance = check.resolve_n_importance(self.n_importance)
@@ -171,7 +171,7 @@ class BaseBayesianGP(
         return partial(sample_with_file, self, X, observed)
 
     def _continued(
-        self, run: SamplingRun, stop: StoppingRule | None, n_bytes: float
+        self, run: SamplingRun, stop: ConvergenceGoal | None, n_bytes: float
     ) -> SamplingRun:
         """Continue the chains of an earlier fit."""
         if self.n_draws <= run.n_draws:
@@ -247,8 +247,8 @@ class BaseBayesianGP(
         models = [{**self._of_model(run, *pair), "_rows": rows} for pair in pairs]
         fitted = self._join(run, models, noise, names)
         kept = {
-            "_sampling": Continuable(run, copy.deepcopy(self.get_params(deep=False))),
-            "_for_predictions": prediction_params(self),
+            "_sampling": ContinuableRun(run, copy.deepcopy(self.get_params(deep=False))),
+            "_for_predictions": get_prediction_params(self),
             "_units": units,
         }
         replace_fitted(self, {**fitted, **names, **kept})
@@ -301,7 +301,7 @@ class BaseBayesianGP(
                 reference=own.reference if arrays is None else None,
                 cache_bytes=self.predict_cache_bytes // len(run.models),
             ),
-            "_for_predictions": prediction_params(self),
+            "_for_predictions": get_prediction_params(self),
         }
 
     def _n_for_predictions(
@@ -415,14 +415,15 @@ def _report_convergence(estimator: BaseEstimator) -> None:
     diagnostics = estimator.diagnostics_
     if estimator.verbose:
         print(diagnostics)
-    message = convergence_message(diagnostics, estimator.max_rhat, estimator.target_ess)
+    goal = ConvergenceGoal(estimator.max_rhat, estimator.target_ess)
+    message = convergence_message(diagnostics, goal)
     if message is None:
         return
     fitted = vars(estimator).get("estimators_", [estimator])
     n_draws = max(own.theta_samples_.shape[1] for own in fitted)
     faster = _faster(estimator, fitted[0]._predictor.model)
-    advice = remedy(diagnostics, n_draws, estimator.max_rhat, estimator.target_ess, faster)
-    of_periods = periods_note(estimator)
+    advice = remedy(diagnostics, n_draws, goal, faster)
+    of_periods = periods_message(estimator)
     said = [message, *([of_periods] if of_periods else []), advice]
     warn(" ".join(said), ConvergenceWarning)
 

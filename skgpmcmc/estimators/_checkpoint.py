@@ -1,4 +1,4 @@
-"""Fits with a checkpoint file: checks that the file belongs to this fit, and their messages."""
+"""Fits with a checkpoint file, and the description of a fit by which its file is recognized."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ..model.names import element_names
 from ..model.observations import Observations
 from ..run.chains import sample_chains
 from ..run.checkpoint import Checkpoint
-from ..run.progress import Effort, Progress
+from ..run.progress import Effort, Monitor, Progress
 from ..run.records import SamplingRun
 from ._callbacks import CallbackMonitor
-from ._warm_start import FREE_TO_CHANGE
+from ._warm_start import FREE_TO_CHANGE, is_frozen_distribution
 
 
 def sample_with_file(
@@ -33,7 +33,7 @@ def sample_with_file(
     monitor: CallbackMonitor,
     **settings: Any,
 ) -> SamplingRun:
-    """Sample as `sample_chains` does, but take the results that the estimator's file contains.
+    """Sample as `sample_chains` does, with the results that the estimator's file contains.
 
     Raises
     ------
@@ -56,13 +56,19 @@ def sample_with_file(
     }
     about = {
         "estimator": type(estimator).__name__,
-        **_of_settings(estimator),
-        **_of_data(X, observed),
+        **_describe_settings(estimator),
+        **_describe_data(X, observed),
     }
     journal = Checkpoint(path, about, words, free_seed, shown)
     seed = np.random.SeedSequence(journal.seed, spawn_key=seed.spawn_key)
-    patient: Any = _Patient(monitor, journal)
-    run = sample_chains(models, *parts, seed=seed, monitor=patient, journal=journal, **settings)
+    run = sample_chains(
+        models,
+        *parts,
+        seed=seed,
+        monitor=_ReplayMonitor(monitor, journal),
+        journal=journal,
+        **settings,
+    )
     if journal.replays:
         raise ValueError(
             f"checkpoint={str(path)!r} has more draws than n_draws={estimator.n_draws} and "
@@ -72,22 +78,22 @@ def sample_with_file(
     return replace(run, seed=tuple(journal.seed) if free_seed else None)
 
 
-class _Patient:
-    """A monitor that ignores stop requests as long as the run repeats what its file contains."""
+class _ReplayMonitor(Monitor):
+    """A monitor that ignores stop requests as long as results come from the file."""
 
     def __init__(self, monitor: CallbackMonitor, journal: Checkpoint) -> None:
         self._monitor = monitor
         self._journal = journal
         self.limit = monitor.limit
 
-    def set_up(self, stage: str) -> None:
-        """Pass on what set-ups do."""
-        self._monitor.set_up(stage)
+    def report_stage(self, stage: str) -> None:
+        """Pass on the stage of a set-up."""
+        self._monitor.report_stage(stage)
 
-    def expect(self, left: Effort) -> None:
-        """Pass on the estimate of the remaining effort, where nothing more comes from the file."""
+    def report_effort(self, left: Effort) -> None:
+        """Pass on the estimate of the remaining work, unless results still come from the file."""
         if not self._journal.replays:
-            self._monitor.expect(left)
+            self._monitor.report_effort(left)
 
     def report_draws(self, progress: Progress) -> None:
         """Pass on the progress of sampling."""
@@ -98,35 +104,35 @@ class _Patient:
         self._monitor.begin_round()
 
     def end_round(self) -> bool:
-        """Pass on that a round ends; True asks to stop, but not before the end of the file."""
+        """Pass on that a round ends; True asks to stop, but never before the end of the file."""
         return self._monitor.end_round() and not self._journal.replays
 
 
-def _of_settings(estimator: BaseEstimator) -> dict[str, str]:
-    """All parameters that draws depend on, in words."""
+def _describe_settings(estimator: BaseEstimator) -> dict[str, str]:
+    """Return all parameters that draws depend on, as text."""
     values = estimator.get_params(deep=False).items()
-    return {name: _in_words(value) for name, value in values if name not in FREE_TO_CHANGE}
+    return {name: _to_text(value) for name, value in values if name not in FREE_TO_CHANGE}
 
 
-def _of_data(X: np.ndarray, observed: Sequence[Observations]) -> dict[str, str]:
-    """What the models hold of the data, in digests by the names of the arguments of `fit`."""
+def _describe_data(X: np.ndarray, observed: Sequence[Observations]) -> dict[str, str]:
+    """Return digests of the data of the models, by the names of the arguments of `fit`."""
     likelihood = observed[0].likelihood
     return {
-        "X": _in_words([X, *(own.first for own in observed)]),
-        "y": _in_words([own.y for own in observed]),
-        "sample_weight (or how often a row occurs)": _in_words([own.weight for own in observed]),
-        "exposure": _in_words([own.offset for own in observed]),
-        "noise_variance": _in_words(getattr(likelihood, "row_variance", None)),
+        "X": _to_text([X, *(own.first for own in observed)]),
+        "y": _to_text([own.y for own in observed]),
+        "sample_weight (or how often a row occurs)": _to_text([own.weight for own in observed]),
+        "exposure": _to_text([own.offset for own in observed]),
+        "noise_variance": _to_text(getattr(likelihood, "row_variance", None)),
     }
 
 
-def _in_words(value: Any) -> str:
-    """Return text that is the same for what means the same, in any process."""
-    return json.dumps(_plain(value), sort_keys=True)
+def _to_text(value: Any) -> str:
+    """Return text that is the same in every process for values that mean the same."""
+    return json.dumps(_to_json_value(value), sort_keys=True)
 
 
-def _plain(value: Any) -> Any:
-    """Return what JSON can hold, and says what a value is: arrays by their digest."""
+def _to_json_value(value: Any) -> Any:
+    """Return a description of a value that JSON can hold; arrays are described by their digest."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -135,17 +141,17 @@ def _plain(value: Any) -> Any:
         digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return [value.dtype.str, list(value.shape), digest]
     if isinstance(value, Mapping):
-        return {str(name): _plain(part) for name, part in value.items()}
+        return {str(name): _to_json_value(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
+        return [_to_json_value(part) for part in value]
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
-    return {type(value).__qualname__: _plain(_parts(value))}
+    return {type(value).__qualname__: _to_json_value(_get_contents(value))}
 
 
-def _parts(value: Any) -> Any:
-    """What an object is made of."""
-    if hasattr(value, "dist") and hasattr(value, "args"):  # a frozen distribution of scipy
+def _get_contents(value: Any) -> Any:
+    """Return the parameters of an object, or its attributes."""
+    if is_frozen_distribution(value):
         return [value.dist.name, value.args, value.kwds]
     if hasattr(value, "get_params"):
         return value.get_params(deep=False)

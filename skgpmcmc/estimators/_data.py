@@ -1,4 +1,4 @@
-"""What comes in with a call, and what goes out: rows, targets, labels, weights, probabilities."""
+"""Checks and conversion of data: rows, targets, weights, labels and class probabilities."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .._warnings import warn
 from ._dates import refuse_dates
 
-#: Fitted attributes that are nobody else's business.
-_PRIVATE = (
+#: Private fitted attributes, which a new fit replaces.
+_PRIVATE_FITTED = (
     *("_predictor", "_draws", "_for_predictions", "_q", "_sampling", "_units"),
     *("_evidence_parts", "_only_predicts", "_reference", "_rows"),
 )
-#: Parameters that say what predictions have, and what `fit` does with them.
-_FOR_PREDICTIONS = {
+#: Parameters of predictions that `fit` uses, and its use of them in words.
+_PREDICTION_PARAMS = {
     "max_predict_draws": "the draws that enter predictions were chosen",
     "predict_cache_bytes": "what predictions may keep was set",
 }
-#: More than any cluster has; beyond, counters of the operating system end.
+#: Largest n_jobs. No cluster has more workers, and counters of the operating system overflow.
 _MOST_WORKERS = 100_000
-#: Weights beyond leave nothing uncertain that double precision could tell.
+#: Largest sample weight; with larger ones the posterior is a point in double precision.
 _LARGEST_WEIGHT = 1e12
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -39,11 +39,27 @@ _LARGEST_WEIGHT = 1e12
 def validate(
     estimator: Any, X: Any, y: Any, **check_params: Any
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
-    """Validate training data without touching the estimator.
+    """Validate training data without changing the estimator.
 
-    Further arguments are those of scikit-learn's `check_X_y`, such as ``y_numeric=True``. Returns
-    X, y and the attributes that describe the features (``n_features_in_`` and, where X has names,
-    ``feature_names_in_``).
+    Parameters
+    ----------
+    estimator : estimator
+        The estimator that is fitted.
+    X : array-like of shape (n, d)
+        Training inputs.
+    y : array-like of shape (n,), or None
+        Targets.
+    **check_params : dict
+        Arguments of scikit-learn's `check_X_y`, such as ``y_numeric=True``.
+
+    Returns
+    -------
+    X : ndarray of shape (n, d)
+        A copy of the inputs.
+    y : ndarray of shape (n,)
+        Targets.
+    attributes : dict
+        ``n_features_in_`` and, if X has names, ``feature_names_in_``.
     """
     _check_columns(X)
     if not check_params.get("y_numeric"):
@@ -51,18 +67,19 @@ def validate(
         _check_finite(y)
     elif y is not None:
         _check_finite(check_numbers("y", y))
-    twin = type(estimator).__new__(type(estimator))  # it is given attributes before all is well
+    # `validate_data` sets attributes before the data are known to be valid: those of a copy.
+    twin = type(estimator).__new__(type(estimator))
     vars(twin).update(vars(estimator))
     vars(twin).pop("feature_names_in_", None)
-    # A copy, as the model keeps X: what the user does to it later must not change predictions.
-    with _naming_the_rows():
+    # The model keeps X, and must not see later changes of the array of the user.
+    with _name_X_in_errors():
         X, y = validate_data(twin, X, y, dtype=np.float64, order="C", copy=True, **check_params)
     names = ("n_features_in_", "feature_names_in_")
     return X, y, {name: vars(twin)[name] for name in names if name in vars(twin)}
 
 
 def _check_finite(y: Any) -> None:
-    """Refuse the first target that is no finite number, in scikit-learn's words and by its row."""
+    """Raise an error with scikit-learn's words and the row for a target that is not finite."""
     dtype = getattr(y, "dtype", None)
     if not isinstance(dtype, np.dtype) or dtype.kind != "f":
         return
@@ -77,37 +94,37 @@ def _check_finite(y: Any) -> None:
         )
 
 
-def new_rows(estimator: Any, X: Any) -> np.ndarray:
+def validate_new_rows(estimator: Any, X: Any) -> np.ndarray:
     """Validate rows that a fitted estimator is to predict."""
     check_is_fitted(estimator)
     _check_columns(X)
-    with _naming_the_rows():
+    with _name_X_in_errors():
         return validate_data(estimator, X, dtype=np.float64, reset=False)
 
 
-def prediction_params(estimator: Any) -> dict[str, Any]:
-    """Parameters of predictions that only a fit takes up, as they are now."""
-    return {name: getattr(estimator, name) for name in _FOR_PREDICTIONS}
+def get_prediction_params(estimator: Any) -> dict[str, Any]:
+    """Return the present values of the parameters of predictions that only `fit` uses."""
+    return {name: getattr(estimator, name) for name in _PREDICTION_PARAMS}
 
 
-def rows_to_predict(estimator: Any, X: Any) -> np.ndarray:
-    """Validate rows for an average over draws, and what of its parameters predictions use."""
-    X = new_rows(estimator, X)
+def validate_rows_to_predict(estimator: Any, X: Any) -> np.ndarray:
+    """Validate rows to predict, and warn of parameters without effect before the next fit."""
+    X = validate_new_rows(estimator, X)
     check_n_jobs(estimator.n_jobs)  # it may have changed since `fit`
     for name, used in estimator._for_predictions.items():
         if (wanted := getattr(estimator, name)) != used:
             warn(
-                f"{name}={wanted!r} has no effect before the next fit: {_FOR_PREDICTIONS[name]} in "
-                f"fit, with {name}={used!r}.",
+                f"{name}={wanted!r} has no effect before the next fit: {_PREDICTION_PARAMS[name]} "
+                f"in fit, with {name}={used!r}.",
             )
     return X
 
 
 @contextmanager
-def _naming_the_rows() -> Iterator[None]:
-    """Say that it is about X where scikit-learn, or what X is made of, does not."""
+def _name_X_in_errors() -> Iterator[None]:
+    """Raise errors of scikit-learn and of the library of X again, with X in their messages."""
     try:
-        with np.errstate(invalid="ignore"):  # what is not finite is refused
+        with np.errstate(invalid="ignore"):  # numbers that are not finite raise an error
             yield
     except (TypeError, ValueError) as error:
         message = str(error)
@@ -121,7 +138,7 @@ def _naming_the_rows() -> Iterator[None]:
 
 
 def _check_columns(X: Any) -> None:
-    """Refuse names that do not tell the columns of a table apart, and dates."""
+    """Raise an error for a table with repeated names of columns, or with dates."""
     names = list(getattr(X, "columns", ()))
     repeated = sorted({str(name) for name in names if names.count(name) > 1})
     if repeated:
@@ -133,7 +150,7 @@ def _check_columns(X: Any) -> None:
 
 
 def check_n_jobs(value: Any) -> None:
-    """Refuse what is no number of workers, as joblib counts them."""
+    """Raise an error unless `n_jobs` is a number of workers in the sense of joblib."""
     legal = isinstance(value, Integral) and not isinstance(value, bool) and value != 0
     if value is not None and not (legal and value <= _MOST_WORKERS):
         raise ValueError(
@@ -145,11 +162,11 @@ def check_n_jobs(value: Any) -> None:
 def replace_fitted(estimator: Any, attributes: dict[str, Any]) -> None:
     """Drop all fitted attributes of an earlier fit and set the new ones.
 
-    Fitted attributes end in an underscore; private ones are those of `_PRIVATE`.
+    Fitted attributes end in an underscore; private ones are those of `_PRIVATE_FITTED`.
     """
     for name in list(vars(estimator)):
         fitted = name.endswith("_") and not name.startswith("_")
-        if fitted or name in _PRIVATE:
+        if fitted or name in _PRIVATE_FITTED:
             delattr(estimator, name)
     vars(estimator).update(attributes)
 
@@ -158,7 +175,7 @@ def replace_fitted(estimator: Any, attributes: dict[str, Any]) -> None:
 
 
 def check_numbers(name: str, values: Any) -> np.ndarray:
-    """Return real numbers as an array; text, dates and missing values are none."""
+    """Return real numbers as an array; raise an error for text, dates and missing values."""
     try:
         array = np.asarray(values)
     except ValueError:
@@ -192,7 +209,7 @@ def check_rows(name: str, values: Any, n_rows: int, sign: str = "") -> np.ndarra
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
-    """Return the weights, or None where all are one; all-zero weights are refused."""
+    """Return the weights, or None if all are one; raise an error if all are zero."""
     if sample_weight is None:
         return None
     weight = check_numbers("sample_weight", sample_weight)
@@ -210,24 +227,24 @@ def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:
     return None if np.all(weight == 1.0) else weight
 
 
-def power_of_two(values: np.ndarray) -> float:
-    """Return a power of two near the largest size of some numbers; one where all are zero.
+def find_power_of_two(values: np.ndarray) -> float:
+    """Return a power of two near the largest size of some numbers; one if all are zero.
 
-    What is divided by it can be squared, and has not been rounded.
+    Numbers that are divided by it can be squared, and are not rounded.
     """
     _, exponent = np.frexp(np.max(np.abs(values)))
     return float(np.ldexp(1.0, int(exponent) - 1)) if np.any(values) else 1.0
 
 
 def root_mean_square(values: np.ndarray, weight: np.ndarray | None) -> float:
-    """Root of the weighted mean of squares, whatever the size of the numbers."""
-    unit = power_of_two(values)
+    """Return the root of the weighted mean of squares, without overflow or underflow."""
+    unit = find_power_of_two(values)
     return unit * float(np.sqrt(np.average((values / unit) ** 2, weights=weight)))
 
 
-def in_units_of_y(values: np.ndarray, shift: float, scale: float) -> np.ndarray:
-    """Return ``shift + scale * values``, refused where that is beyond double precision."""
-    with np.errstate(over="ignore", invalid="ignore"):  # looked for in the next line
+def to_units_of_y(values: np.ndarray, shift: float, scale: float) -> np.ndarray:
+    """Return ``shift + scale * values``, or raise an error if that overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):  # checked in the next lines
         result = shift + scale * values
     if not np.isfinite(result).all():
         raise ValueError(
@@ -243,8 +260,8 @@ def in_units_of_y(values: np.ndarray, shift: float, scale: float) -> np.ndarray:
 def check_labels(name: str, labels: Any) -> Any:
     """Return labels that can be sorted: none is missing, and text does not mix with other types.
 
-    Numbers in an array of objects become an ordinary array. What is no list of single values is
-    left to scikit-learn.
+    Numbers in an array of objects become an array of numbers. scikit-learn checks labels that are
+    not a list of single values.
     """
     dtype = getattr(labels, "dtype", None)
     if labels is None or (isinstance(dtype, np.dtype) and dtype.kind != "O"):
@@ -253,7 +270,7 @@ def check_labels(name: str, labels: Any) -> Any:
     if values.ndim != 1:
         return labels
     for row, value in enumerate(values):
-        if _missing(value) or isinstance(value, (list, np.ndarray)):
+        if _is_missing(value) or isinstance(value, (list, np.ndarray)):
             raise ValueError(
                 f"{name} has {value!r} in row {row}, which is no label: give one, or leave it out."
             )
@@ -265,18 +282,18 @@ def check_labels(name: str, labels: Any) -> Any:
             f"{name} mixes text and other labels, such as {text!r} and {other!r}, which have no "
             "common order: make all of them text, or none."
         )
-    numbers = len(values) > 0 and all(isinstance(value, (Real, np.bool_)) for value in values)
-    return np.array(values.tolist()) if numbers else labels
+    is_numeric = len(values) > 0 and all(isinstance(value, (Real, np.bool_)) for value in values)
+    return np.array(values.tolist()) if is_numeric else labels
 
 
-def _missing(label: Any) -> bool:
-    """Whether a label is None, NaN or the missing value of pandas, which is not even itself."""
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN or the missing value of pandas, which equals nothing."""
     same = label == label
     return label is None or not isinstance(same, (bool, np.bool_)) or not same
 
 
 def number_classes(y):
-    """Sorted classes, at least two, and the position of each label among them."""
+    """Return the sorted classes, at least two, and the position of each label among them."""
     with np.errstate(invalid="ignore"):  # the check compares numbers with their integer parts
         check_classification_targets(y)
     classes, index = np.unique(y, return_inverse=True)
@@ -287,7 +304,7 @@ def number_classes(y):
     return classes, index
 
 
-def one_versus_rest(index, n_classes):
+def make_one_versus_rest(index, n_classes):
     """Return one target vector of -1.0 / +1.0 per binary problem.
 
     Two classes make one problem, whose positive class is the second; more make one per class.
@@ -296,8 +313,8 @@ def one_versus_rest(index, n_classes):
     return [np.where(index == k, 1.0, -1.0) for k in positives]
 
 
-def label_positions(y, classes, n_rows):
-    """Positions of labels among `classes`; an error names labels that are not there."""
+def find_label_positions(y, classes, n_rows):
+    """Return the positions of labels among `classes`; an error names labels that are not there."""
     y = column_or_1d(check_labels("y", y))
     if len(y) != n_rows:
         raise ValueError(f"X has {n_rows} rows but y has {len(y)} labels.")
@@ -312,7 +329,7 @@ def label_positions(y, classes, n_rows):
 
 
 class LogProbabilityClassifierMixin(ClassifierMixin):
-    """`predict_proba` and `predict` from `predict_log_proba` and `classes_`."""
+    """Mixin with `predict_proba` and `predict`, from `predict_log_proba` and `classes_`."""
 
     def predict_proba(self, X):
         """Posterior predictive class probabilities.

@@ -1,4 +1,4 @@
-"""What a user should know of a kernel and its priors before chains run."""
+"""Warnings about a kernel and its priors before chains run."""
 
 from __future__ import annotations
 
@@ -15,39 +15,44 @@ from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
 from ..model.default_priors import has_default_rule, owner_of
 
-#: Bounds of scikit-learn's kernels that nobody has set.
-_USUAL_BOUNDS = (1e-5, 1e5)
+#: Default bounds of scikit-learn's kernels.
+_DEFAULT_BOUNDS = (1e-5, 1e5)
 
 
 def warn_about_kernel(kernel: Kernel, priors: Any, likelihood: Likelihood) -> None:
-    """Say what of a kernel has no effect, or one that its user may not want.
+    """Warn about parts of a kernel that have no effect, or an effect that the user may not want.
 
     Parameters
     ----------
     kernel : Kernel
-        A kernel that can serve.
+        A valid kernel.
     priors : mapping, "paper", "sparse" or None
-        As the user has given them: they silence what is said of the names that they have.
+        The parameter of the estimator. There are no warnings about names that the mapping has.
     likelihood : Likelihood
-        That of the estimator.
+        The likelihood of the estimator.
     """
     given = () if priors is None or isinstance(priors, str) else priors
-    notes = [_bounds_note(kernel, given), _noise_note(kernel, likelihood)]
+    messages = [_bounds_message(kernel, given), _noise_message(kernel, likelihood)]
     if priors != "paper":
-        notes.append(_unknown_note(kernel, given))
-    for note in notes:
-        if note is not None:
-            warn(note)
+        messages.append(_unknown_prior_message(kernel, given))
+    for message in messages:
+        if message is not None:
+            warn(message)
 
 
-def _bounds_note(kernel: Kernel, given: Collection[str]) -> str | None:
-    """Bounds that were set, and are not used."""
+def has_white_kernel(kernel: Kernel) -> bool:
+    """Whether a kernel is a WhiteKernel, or has one as a part."""
+    return any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values()))
+
+
+def _bounds_message(kernel: Kernel, given: Collection[str]) -> str | None:
+    """Return the message on bounds that were set, and are not used; None without such bounds."""
     found = [
         h for h in kernel.hyperparameters if h.name not in given and _has_own_bounds(kernel, h)
     ]
     if not found:
         return None
-    shown = ", ".join(f"{h.name!r} has {_bounds_text(h)}" for h in found)
+    shown = ", ".join(f"{h.name!r} has {_format_bounds(h)}" for h in found)
     low, high = (float(end) for end in found[0].bounds[0])
     return (
         f"Bounds of kernel hyper-parameters have no effect, as priors take their place: {shown}. "
@@ -57,28 +62,27 @@ def _bounds_note(kernel: Kernel, given: Collection[str]) -> str | None:
 
 
 def _has_own_bounds(kernel: Kernel, hyperparameter: Hyperparameter) -> bool:
-    """Whether the bounds are neither "fixed" nor those that a kernel has by default."""
+    """Whether the bounds are neither "fixed" nor defaults of the kernel or of scikit-learn."""
     owner, own_name = owner_of(kernel, hyperparameter.name)
     parameter = inspect.signature(type(owner).__init__).parameters.get(f"{own_name}_bounds")
     if hyperparameter.fixed or parameter is None:
         return False
-    usual = [_USUAL_BOUNDS, parameter.default]
+    defaults = [_DEFAULT_BOUNDS, parameter.default]
     return not any(
         np.shape(bounds)[-1:] == (2,) and bool(np.all(hyperparameter.bounds == np.asarray(bounds)))
-        for bounds in usual
+        for bounds in defaults
     )
 
 
-def _bounds_text(hyperparameter: Hyperparameter) -> str:
+def _format_bounds(hyperparameter: Hyperparameter) -> str:
     pairs = dict.fromkeys(tuple(map(float, pair)) for pair in hyperparameter.bounds)
     return " and ".join(f"({low:g}, {high:g})" for low, high in pairs)
 
 
-def _noise_note(kernel: Kernel, likelihood: Likelihood) -> str | None:
-    """A WhiteKernel beside noise that is inferred anyway."""
-    parts = (kernel, *kernel.get_params().values())
-    inferred = isinstance(likelihood, (Gaussian, StudentT)) and likelihood.parameters
-    if not inferred or not any(isinstance(part, WhiteKernel) for part in parts):
+def _noise_message(kernel: Kernel, likelihood: Likelihood) -> str | None:
+    """Return the message on a WhiteKernel beside inferred noise; None without it."""
+    is_inferred = isinstance(likelihood, (Gaussian, StudentT)) and likelihood.parameters
+    if not is_inferred or not has_white_kernel(kernel):
         return None
     return (
         "The kernel has a WhiteKernel, but the likelihood has noise already, whose standard "
@@ -87,8 +91,8 @@ def _noise_note(kernel: Kernel, likelihood: Likelihood) -> str | None:
     )
 
 
-def _unknown_note(kernel: Kernel, given: Collection[str]) -> str | None:
-    """Hyper-parameters whose default prior cannot follow from what they are."""
+def _unknown_prior_message(kernel: Kernel, given: Collection[str]) -> str | None:
+    """Return the message on hyper-parameters of unknown kernels, whose default prior is generic."""
     names = [h.name for h in kernel.hyperparameters if not h.fixed and h.name not in given]
     unknown = [name for name in names if not has_default_rule(kernel, name)]
     if not unknown:

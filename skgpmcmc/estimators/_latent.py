@@ -15,7 +15,12 @@ from ..run.memory import require_memory
 from ..run.records import Draws, with_latent_draws
 from . import _validation as check
 from ._base import BaseBayesianGP
-from ._data import LogProbabilityClassifierMixin, in_units_of_y, label_positions, rows_to_predict
+from ._data import (
+    LogProbabilityClassifierMixin,
+    find_label_positions,
+    to_units_of_y,
+    validate_rows_to_predict,
+)
 
 if TYPE_CHECKING:
     from ..run.evidence import Evidence
@@ -41,7 +46,7 @@ class OneLatentFunction(BaseBayesianGP):
 
     def _as_given(self, encoded: np.ndarray) -> np.ndarray:
         """Return encoded targets as the user knows them."""
-        return in_units_of_y(encoded, *self._target_units)
+        return to_units_of_y(encoded, *self._target_units)
 
     def _as_reported(self, f: np.ndarray) -> np.ndarray:
         """Arrange draws of f (n_chains, n_draws, n_functions, n) as the user knows them."""
@@ -61,7 +66,7 @@ class OneLatentFunction(BaseBayesianGP):
         """
         check_is_fitted(self)
         f = self._as_reported(self._latent_at_rows())
-        return f if self._units == (0.0, 1.0) else in_units_of_y(f, *self._units)
+        return f if self._units == (0.0, 1.0) else to_units_of_y(f, *self._units)
 
     def latent_mean_and_variance(
         self, X: Any, return_cov: bool = False
@@ -85,7 +90,7 @@ class OneLatentFunction(BaseBayesianGP):
             y squared. With `return_cov` the covariance matrix, of shape (n_samples, n_samples);
             (n_samples, n_samples, n_classes) for a softmax.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         self._check_single("latent_mean_and_variance")
         if return_cov:
             require_joint_memory(len(X))
@@ -93,8 +98,8 @@ class OneLatentFunction(BaseBayesianGP):
         else:
             mean, var = self._predictor.latent_moments(X, self.n_jobs)
         shift, scale = self._units
-        half_way = in_units_of_y(var.T, 0.0, scale)  # the square of the scale may be no number
-        return in_units_of_y(mean.T, shift, scale), in_units_of_y(half_way, 0.0, scale)
+        half_way = to_units_of_y(var.T, 0.0, scale)  # the square of the scale may be no number
+        return to_units_of_y(mean.T, shift, scale), to_units_of_y(half_way, 0.0, scale)
 
     def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = 0) -> np.ndarray:
         """Joint posterior draws of the latent function at the rows of X.
@@ -115,11 +120,11 @@ class OneLatentFunction(BaseBayesianGP):
         ndarray of shape (n_samples, n_draws)
             On the latent scale; (n_samples, n_draws, n_classes) for a softmax.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         self._check_single("sample_latent")
         rng = self._joint_stream(X, "n_draws", n_draws, random_state)
         draws = self._predictor.sample_latent(X, n_draws, rng)
-        return in_units_of_y(np.moveaxis(draws, -1, 0), *self._units)
+        return to_units_of_y(np.moveaxis(draws, -1, 0), *self._units)
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> np.ndarray:
         """Draw new targets from the posterior predictive distribution, jointly over the rows of X.
@@ -139,7 +144,7 @@ class OneLatentFunction(BaseBayesianGP):
             Targets as in `fit`: numbers or class labels. All rows of a column come from the same
             hyper-parameters and latent function.
         """
-        return self._sample_y(rows_to_predict(self, X), n_samples, random_state)
+        return self._sample_y(validate_rows_to_predict(self, X), n_samples, random_state)
 
     def _sample_y(
         self, X: np.ndarray, n_samples: int, random_state: Any, offset: np.ndarray | float = 0.0
@@ -241,11 +246,11 @@ class OneLatentFunction(BaseBayesianGP):
         -----
         Rows are those of the training data, without rows of weight zero.
         """
-        from ._arviz import as_tree
+        from ._arviz import make_tree
 
         check_is_fitted(self)
         self._check_single("to_arviz")
-        return as_tree(self, posterior_predictive, random_state)
+        return make_tree(self, posterior_predictive, random_state)
 
     def _latent_at_rows(self) -> np.ndarray:
         """Draws of f at the training rows as they were given; (n_chains, n_draws, C, n_given)."""
@@ -326,7 +331,7 @@ default="integrated"
         self._check_single("log_evidence")
         self._require_draws("log_evidence")
         if not isinstance(method, evidence.AnnealedImportance):
-            check_choice("method", method, ("integrated", "ais", *evidence.CONDITIONAL))
+            check_choice("method", method, ("integrated", "ais", *evidence.CONDITIONAL_METHODS))
         model = self._predictor.model
         draws = self.theta_samples_
         estimator, seed = self._evidence_parts
@@ -392,5 +397,5 @@ class LatentClassifier(LogProbabilityClassifierMixin, OneLatentFunction):
             Natural logs, of each row alone.
         """
         log_p = self.predict_log_proba(X)
-        index = label_positions(y, self.classes_, len(log_p))
+        index = find_label_positions(y, self.classes_, len(log_p))
         return log_p[np.arange(len(log_p)), index]

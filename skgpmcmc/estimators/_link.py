@@ -6,26 +6,26 @@ from importlib import metadata
 
 
 class DocumentationLink:
-    """Links to the page of the class, if the installed package knows where its documentation is.
+    """Mixin that links an estimator to the API page of its class, if the address is known.
 
     The address is the entry "Documentation" of ``[project.urls]``. Without one there is no link.
-    The names of the members are those that scikit-learn looks for.
+    scikit-learn prescribes the names of the members.
     """
 
     _doc_link_module = "skgpmcmc"
 
     @property
     def _doc_link_template(self) -> str:
-        address = _address()
+        address = _find_address()
         return f"{address}/generated/{{name}}.html" if address else ""
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
-        # Estimators are documented where users import them from.
+        # The API page is named after the module that users import the class from.
         package = type(self).__module__.rpartition(".")[0].removesuffix(".estimators")
         return {"name": f"{package}.{type(self).__name__}"}
 
 
-def _address() -> str:
+def _find_address() -> str:
     """Return the address of the documentation in the metadata of the package, or ''."""
     try:
         entries = metadata.metadata("skgpmcmc").get_all("Project-URL", [])

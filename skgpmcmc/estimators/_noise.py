@@ -1,4 +1,4 @@
-"""Noise of a regression that is known, and the scale of targets whose noise differs."""
+"""Known noise of a regression, and the scale of targets with different known noise."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ import numpy as np
 
 from .._params import check_choice, check_in
 from ..likelihoods.gaussian import Gaussian
-from ._data import check_rows, power_of_two, root_mean_square
+from ._data import check_rows, find_power_of_two, root_mean_square
 from ._rows import TrainingRows
 
 #: Values of the parameter `noise`.
-KINDS = ("inferred", "known", "none")
-#: Noise variance that stands for none at all, in units of the variance of y: a standard deviation
-#: of a thousandth, which is far above the rounding of K even if f varies much more than y.
+NOISE_KINDS = ("inferred", "known", "none")
+#: Noise variance in place of none, in units of the variance of y. Its root, a thousandth, is far
+#: above the rounding of K even if f varies much more than y.
 _NUMERICAL_NOISE = 1e-6
-#: Smallest known noise variance, in the same unit. The root of K ends at 1e-12 of the variance of
-#: f, and what it leaves out must stay small against the noise.
-_LEAST_VARIANCE = 1e-8
-#: Where chains may start: the inferred noise of normalized targets.
+#: Smallest known noise variance, in the same unit. The root of K neglects 1e-12 of the variance of
+#: f, which must stay small against the noise.
+_LEAST_NOISE_VARIANCE = 1e-8
+#: Start of the inferred noise scale, in units of normalized targets.
 _NOISE_START = 0.3
-#: Largest size of numbers that are squared, and multiplied with others of their kind.
-LARGEST = 1e100
-#: Most steps towards the scale of the targets.
-_MOST_SCALE_STEPS = 1000
-#: Relative change of the scale that ends these steps.
-_CHANGE = 1e-12
-#: A scale of so many units of y is its rounding.
+#: Largest number that may be squared and multiplied with another square without overflow.
+LARGEST_FACTOR = 1e100
+#: Most iterations for the scale of the targets.
+_MOST_SCALE_ITERATIONS = 1000
+#: Relative change of the scale that ends the iterations.
+_SCALE_TOLERANCE = 1e-12
+#: Scale below which it is a rounding error, relative to the size of y.
 _SCALE_ROUNDING = 4.0 * float(np.finfo(float).eps)
 
-# --- what a user says of the noise ----------------------------------------------------------------
+# --- the parameters of the noise ------------------------------------------------------------------
 
 
-def gaussian_noise(
+def make_gaussian_noise(
     kind: Any, likelihood: Any, alpha: Any, noise_variance: Any, n_rows: int
 ) -> Gaussian | None:
     """Return Gaussian noise with its variances in units of y squared; None for other noise.
@@ -44,11 +44,11 @@ def gaussian_noise(
     kind : {"inferred", "known", "none"}
         The parameter `noise` of the estimator.
     likelihood : str or Likelihood
-        The parameter of this name.
+        The parameter `likelihood` of the estimator.
     alpha : float
-        The parameter of this name.
+        The parameter `alpha` of the estimator.
     noise_variance : array-like of shape (n_rows,), or None
-        As `fit` has got it.
+        The argument of `fit`.
     n_rows : int
         Number of rows that were given.
 
@@ -61,7 +61,7 @@ def gaussian_noise(
     alpha = check_in("alpha", alpha, "[0, inf)", remedy)
     if noise_variance is not None:
         noise_variance = check_rows("noise_variance", noise_variance, n_rows, "not negative")
-    own = _own_noise(kind, likelihood, alpha > 0.0 or noise_variance is not None)
+    own = _noise_without_variances(kind, likelihood, alpha > 0.0 or noise_variance is not None)
     if own is None:
         return None
     given = own.row_variance
@@ -79,31 +79,31 @@ def gaussian_noise(
     return noise
 
 
-def _own_noise(kind: Any, likelihood: Any, more: bool) -> Gaussian | None:
-    """Return what `noise` and `likelihood` say without alpha and variances; None if not Gaussian.
+def _noise_without_variances(kind: Any, likelihood: Any, has_variances: bool) -> Gaussian | None:
+    """Return the noise by `noise` and `likelihood` alone; None if it is not Gaussian.
 
-    `more` is whether any of the latter are given.
+    `has_variances` says whether alpha or noise_variance are given as well.
     """
-    check_choice("noise", kind, KINDS)
-    named = isinstance(likelihood, str) and likelihood == "gaussian"
-    if kind != "inferred" and not named:
+    check_choice("noise", kind, NOISE_KINDS)
+    is_named = isinstance(likelihood, str) and likelihood == "gaussian"
+    if kind != "inferred" and not is_named:
         raise ValueError(
             f'noise={kind!r} is for likelihood="gaussian"; with likelihood={likelihood!r}, which '
             'says itself what is inferred, use noise="inferred".'
         )
-    if kind == "none" and more:
+    if kind == "none" and has_variances:
         raise ValueError(
             'noise="none" is for targets without noise, and alpha or noise_variance was given: use '
             'noise="known" for this noise alone, or leave it out.'
         )
-    if named:
+    if is_named:
         return Gaussian(_NOISE_START) if kind == "inferred" else Gaussian(0.0, fixed=True)
     if isinstance(likelihood, Gaussian):
         interval = "[0, inf)" if likelihood.fixed else "(0, inf)"
         check_in("likelihood.noise_scale", likelihood.noise_scale, interval)
         check_in("likelihood.alpha", likelihood.alpha, "[0, inf)")
         return likelihood
-    if more:
+    if has_variances:
         raise ValueError(
             "alpha and noise_variance are variances of Gaussian noise; with likelihood="
             f"{likelihood!r} leave them out."
@@ -117,11 +117,11 @@ def _own_noise(kind: Any, likelihood: Any, more: bool) -> Gaussian | None:
 def center_and_scale(
     y: np.ndarray, weight: np.ndarray | None, noise_variance: np.ndarray | None
 ) -> tuple[float, float]:
-    """Weighted mean of targets, and their weighted root mean square about it.
+    """Return the weighted mean of targets, and their weighted root mean square about it.
 
     Where rows have different known noise variances v_i, the weight of a row is divided by
-    s^2 + v_i, and s is the scale that follows from these weights: steps go from the scale without
-    them until it no longer moves. A row whose noise is enormous has no part in either number.
+    s^2 + v_i, where s is the scale itself: fixed-point iterations begin at the scale without these
+    weights. A row with enormous noise affects neither number.
 
     Parameters
     ----------
@@ -137,56 +137,54 @@ def center_and_scale(
     center, scale : float
         In units of y. The scale of a constant is one.
     """
-    if np.ptp(y / 2.0) == 0.0:  # an average may be off by a rounding, which is no scale
+    if np.ptp(y / 2.0) == 0.0:  # an average may have a rounding error, which is no scale
         return float(y[0]), 1.0
-    unit = power_of_two(y)
-    inside = y / unit
-    center, scale = _moments(inside, weight)
+    unit = find_power_of_two(y)
+    relative = y / unit
+    center, scale = _mean_and_scale(relative, weight)
     if noise_variance is not None and np.ptp(noise_variance) > 0.0:
-        with np.errstate(over="ignore"):  # what is beyond the largest number counts as that
-            variance = np.minimum(noise_variance / unit / unit, LARGEST)
-        center, scale = _weigh(inside, weight, variance, scale)
+        with np.errstate(over="ignore"):  # infinite variances are replaced by the largest
+            variance = np.minimum(noise_variance / unit / unit, LARGEST_FACTOR)
+        center, scale = _iterate_scale(relative, weight, variance, scale)
     return unit * center, unit * scale
 
 
-def _moments(y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
+def _mean_and_scale(y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
     center = float(np.average(y, weights=weight))
     return center, root_mean_square(y - center, weight)
 
 
-def _weigh(
-    y: np.ndarray, weight: np.ndarray | None, variance: np.ndarray, plain: float
+def _iterate_scale(
+    y: np.ndarray, weight: np.ndarray | None, variance: np.ndarray, start: float
 ) -> tuple[float, float]:
-    """Center and scale with the weights that they imply; from the scale without variances."""
+    """Return center and scale with weights that the scale implies, by iterations from `start`."""
     own = np.ones(len(y)) if weight is None else weight
-    scale = plain
-    for _ in range(_MOST_SCALE_STEPS):
+    scale = start
+    for _ in range(_MOST_SCALE_ITERATIONS):
         before = scale
-        center, scale = _moments(y, own / (before**2 + variance))
-        if (
-            scale < _SCALE_ROUNDING
-        ):  # rows without noise are equal: they have a center, and no scale
-            return center, plain
-        if abs(scale - before) <= _CHANGE * before:
+        center, scale = _mean_and_scale(y, own / (before**2 + variance))
+        if scale < _SCALE_ROUNDING:  # the rows without noise are equal, and imply no scale
+            return center, start
+        if abs(scale - before) <= _SCALE_TOLERANCE * before:
             break
     return center, scale
 
 
-def in_normalized_units(noise: Gaussian, scale: float) -> Gaussian:
+def normalize_noise(noise: Gaussian, scale: float) -> Gaussian:
     """Return noise with its variances in units of normalized targets, given those of y."""
     rows = noise.row_variance
     return replace(
         noise,
-        alpha=float(_normalized_variance(noise.alpha, scale)),
-        row_variance=None if rows is None else _normalized_variance(rows, scale),
+        alpha=float(_normalize_variance(noise.alpha, scale)),
+        row_variance=None if rows is None else _normalize_variance(rows, scale),
     )
 
 
-def _normalized_variance(variance: Any, scale: float) -> np.ndarray:
-    """Return ``variance / scale**2``, whose square may not be a number."""
-    with np.errstate(over="ignore", divide="ignore"):  # looked for in the next line
+def _normalize_variance(variance: Any, scale: float) -> np.ndarray:
+    """Return ``variance / scale**2``, or raise an error where it is too large to be squared."""
+    with np.errstate(over="ignore", divide="ignore"):  # checked in the next lines
         normalized = np.asarray(variance / scale) / scale
-    if not np.all(normalized < LARGEST):
+    if not np.all(normalized < LARGEST_FACTOR):
         raise ValueError(
             f"alpha or noise_variance is {np.max(variance):g}, out of all proportion to y, whose "
             f"standard deviation is {scale:g}: they are in units of y squared."
@@ -194,22 +192,23 @@ def _normalized_variance(variance: Any, scale: float) -> np.ndarray:
     return normalized
 
 
-# --- no noise at all ------------------------------------------------------------------------------
+# --- data without noise ---------------------------------------------------------------------------
 
 
-def with_numerical_noise(
+def add_numerical_noise(
     noise: Gaussian, rows: TrainingRows, targets: np.ndarray, spread: float
 ) -> Gaussian:
-    """Return noise that K can be factored with, where none of it is inferred.
+    """Return noise with a least variance, so that K + noise can be factored.
 
-    Training rows have it, and new rows do not.
+    Inferred noise is returned unchanged. The least variance is that of training rows alone, and not
+    of new rows.
 
     Parameters
     ----------
     noise : Gaussian
-        In units of normalized targets.
+        Noise, in units of normalized targets.
     rows : TrainingRows
-        Which of the rows take part, and which have equal inputs.
+        The training rows.
     targets : ndarray of shape (n_given,)
         Normalized targets.
     spread : float
@@ -223,28 +222,28 @@ def with_numerical_noise(
     if not noise.fixed:
         return noise
     variance = np.broadcast_to(noise.variance(targets), targets.shape)
-    least = (_LEAST_VARIANCE if variance.any() else _NUMERICAL_NOISE) * spread**2
-    bare = rows.kept[variance[rows.kept] < least]
-    if not len(bare):
+    least = (_LEAST_NOISE_VARIANCE if variance.any() else _NUMERICAL_NOISE) * spread**2
+    noiseless = rows.kept[variance[rows.kept] < least]
+    if not len(noiseless):
         return noise
-    _check_one_value(bare, rows.input_of[bare], targets, np.sqrt(least))
+    _check_one_value(noiseless, rows.input_of[noiseless], targets, np.sqrt(least))
     known = 0.0 if noise.row_variance is None else noise.row_variance
     return replace(noise, row_variance=known + np.maximum(least - variance, 0.0))
 
 
 def _check_one_value(
-    bare: np.ndarray, input_of: np.ndarray, targets: np.ndarray, tolerance: float
+    noiseless: np.ndarray, input_of: np.ndarray, targets: np.ndarray, tolerance: float
 ) -> None:
-    """Refuse rows without noise, `bare`, that have one input, and different targets."""
-    order = np.lexsort((targets[bare], input_of))
-    bare = bare[order]
+    """Raise an error for `noiseless` rows with equal inputs and different targets."""
+    order = np.lexsort((targets[noiseless], input_of))
+    noiseless = noiseless[order]
     input_of = input_of[order]
     first = np.flatnonzero(np.diff(input_of, prepend=-1))
-    last = np.append(first[1:], len(bare)) - 1
-    gap = targets[bare[last]] - targets[bare[first]]
+    last = np.append(first[1:], len(noiseless)) - 1
+    gap = targets[noiseless[last]] - targets[noiseless[first]]
     worst = int(np.argmax(gap))
     if gap[worst] > tolerance:
-        low, high = sorted((int(bare[first[worst]]), int(bare[last[worst]])))
+        low, high = sorted((int(noiseless[first[worst]]), int(noiseless[last[worst]])))
         raise ValueError(
             f"Rows {low} and {high} of X are equal and have no noise, but their targets differ: a "
             'function has one value at each place. Use noise="inferred", or noise="known" and a '

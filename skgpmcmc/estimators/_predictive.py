@@ -1,4 +1,4 @@
-"""What `predict` returns of a new target beside a point: its spread, and its quantiles."""
+"""Predictions of new targets that are numbers: a point, and standard deviations and quantiles."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ._data import check_numbers, in_units_of_y
+from ._data import check_numbers, to_units_of_y
 
 
 def check_probabilities(return_quantiles: Any) -> list[float]:
-    """Return probabilities that quantiles are asked for, each between 0 and 1."""
+    """Return the probabilities of the quantiles as a list; each must lie between 0 and 1."""
     probabilities = np.atleast_1d(check_numbers("return_quantiles", return_quantiles))
     if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
         raise ValueError(
@@ -20,9 +20,9 @@ def check_probabilities(return_quantiles: Any) -> list[float]:
     return values
 
 
-def only_point(found: list[Any]) -> Any:
-    """Return the point alone, or a tuple with what else was asked for."""
-    return found[0] if len(found) == 1 else tuple(found)
+def unwrap_single(results: list[Any]) -> Any:
+    """Return a single result itself, and several as a tuple."""
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def predict_targets(
@@ -33,22 +33,40 @@ def predict_targets(
     offset: np.ndarray | float = 0.0,
     point: np.ndarray | None = None,
 ) -> Any:
-    """Return a point for each row, and what else is asked for, of targets that are numbers.
+    """Return a point prediction for each row, with standard deviations and quantiles if asked for.
 
-    `offset` is added to f. The point is the mean of the target, unless one is given, and all are
-    in units of y.
+    Parameters
+    ----------
+    estimator : estimator
+        A fitted estimator whose targets are numbers.
+    X : ndarray of shape (n, d)
+        Rows to predict.
+    return_std : bool
+        Whether to return the standard deviation of the target.
+    return_quantiles : sequence of float, or None
+        Probabilities of the quantiles of the target to return; None for no quantiles.
+    offset : ndarray of shape (n,), or float
+        Added to f.
+    point : ndarray of shape (n,), optional
+        The point prediction; by default the mean of the target.
+
+    Returns
+    -------
+    ndarray, or tuple of ndarray
+        In units of y: the point, (n,), and if asked for the standard deviations, (n,), and the
+        quantiles, (n_quantiles, n).
     """
     predictor = estimator._predictor
-    (shift, scale) = estimator._target_units
+    shift, scale = estimator._target_units
     probabilities = None if return_quantiles is None else check_probabilities(return_quantiles)
     deviations = []
     if return_std:
         mean, var = predictor.target_moments(X, estimator.n_jobs, offset)
-        deviations = [in_units_of_y(np.sqrt(var), 0.0, scale)]
+        deviations = [to_units_of_y(np.sqrt(var), 0.0, scale)]
     elif point is None:
         mean = predictor.target_mean(X, estimator.n_jobs, offset)
-    found = [in_units_of_y(mean, shift, scale) if point is None else point, *deviations]
+    results = [to_units_of_y(mean, shift, scale) if point is None else point, *deviations]
     if probabilities is not None:
         quantiles = predictor.target_quantiles(probabilities, X, offset)
-        found.append(in_units_of_y(quantiles, shift, scale))
-    return only_point(found)
+        results.append(to_units_of_y(quantiles, shift, scale))
+    return unwrap_single(results)

@@ -1,39 +1,40 @@
-"""Training rows as they are given, and as a model has them: by distinct inputs."""
+"""The training rows in the order of the user, and in that of a model: by distinct inputs."""
 
 from __future__ import annotations
 
 from typing import NamedTuple, Self
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
+from sklearn.gaussian_process.kernels import Kernel
 
 from ..hyperposterior.rows import farthest_first
 from ..likelihoods.base import Likelihood
 from ..model.observations import Observations
 from ..run.leave_one_out import GivenRows
 from ._data import check_weights
+from ._kernel_notes import has_white_kernel
 
-#: Inputs with which a kernel is tried.
+#: Inputs at which it is tested whether a kernel tells equal inputs apart.
 _N_INPUTS_TRIED = 5
 #: Relative difference by which a kernel may round the covariance of equal inputs.
 _KERNEL_ROUNDING = 1e-6
 
 
 class TrainingRows(NamedTuple):
-    """Rows with equal inputs follow one another, and those that are equal in all are one.
+    """The rows of a model: those with equal inputs are adjacent, and equal rows are merged.
 
-    The order of inputs and rows does not depend on that in which they are given. Rows of weight
-    zero take no part in the model.
+    The order of inputs and rows does not depend on the order of the given rows. Rows of weight zero
+    take no part in the model.
     """
 
     X: np.ndarray  # (n, d), the distinct inputs
-    chosen: np.ndarray  # (n_rows,), for each row of the model the position of one that was given
-    weight: np.ndarray | None  # (n_rows,), of rows of the model; None is one
-    first: np.ndarray | None  # (n,), position of the first row of each input; None is one for each
+    chosen: np.ndarray  # (n_rows,), position of one given row for each row of the model
+    weight: np.ndarray | None  # (n_rows,), weights of the model's rows; None if all are one
+    first: np.ndarray | None  # (n,), each input's first row; None if every input has one row
     row_of: np.ndarray  # (n_given,), position in the model of each given row; -1 for weight zero
-    given_weight: np.ndarray  # (n_given,)
-    input_of: np.ndarray  # (n_given,), position of each given row's input: in X, then in X_aside
-    X_aside: np.ndarray  # (k, d), inputs of rows of weight zero that no other row has
+    given_weight: np.ndarray  # (n_given,), weights of the given rows
+    input_of: np.ndarray  # (n_given,), position of each given row's input in X, then in X_aside
+    X_aside: np.ndarray  # (k, d), inputs that only rows of weight zero have
 
     @classmethod
     def of(
@@ -44,13 +45,13 @@ class TrainingRows(NamedTuple):
         Parameters
         ----------
         kernel : Kernel
-            Whether rows with equal inputs have one latent value is for it to say.
+            The kernel, which may have a latent value for each row instead of for each input.
         X : ndarray of shape (n_given, d)
             Inputs.
         sample_weight : array-like of shape (n_given,), or None
-            As the user has given it.
-        columns : ndarrays of shape (n_given,) or (n_given, k)
-            What tells rows with equal inputs apart, such as the target.
+            The argument of `fit`.
+        *columns : ndarrays of shape (n_given,) or (n_given, k)
+            The other data of the rows, such as the target; rows that differ there are not merged.
 
         Raises
         ------
@@ -61,17 +62,18 @@ class TrainingRows(NamedTuple):
         weight = np.ones(len(X)) if weight is None else weight
         kept = np.flatnonzero(weight > 0.0)
         own = np.arange(len(X)) if _tells_rows_apart(kernel, X[kept]) else np.zeros(len(X))
-        places, place_of = _distinct(np.column_stack([X + 0.0, own]))
+        places, place_of = _find_unique_rows(np.column_stack([X + 0.0, own]))
         has_rows = np.bincount(place_of[kept], minlength=len(places)) > 0
         inputs = np.flatnonzero(has_rows)
         inputs = inputs[farthest_first(places[inputs, :-1])]
         order = np.concatenate([inputs, np.flatnonzero(~has_rows)])
         input_of = np.argsort(order)[place_of]
         of_kept = [np.asarray(values, dtype=float)[kept] for values in columns]
-        rows, row_of_kept = _distinct(np.column_stack([input_of[kept], *of_kept]))
+        rows, row_of_kept = _find_unique_rows(np.column_stack([input_of[kept], *of_kept]))
         chosen = np.empty(len(rows), dtype=np.intp)
         chosen[row_of_kept[::-1]] = kept[::-1]
-        ascending = np.lexsort((weight[kept], row_of_kept))  # sums that no order changes
+        # Sums in the order of the weights do not depend on the order of the rows, even by rounding.
+        ascending = np.lexsort((weight[kept], row_of_kept))
         row_weight = np.bincount(row_of_kept[ascending], weight[kept][ascending], len(rows))
         row_of = np.full(len(X), -1)
         row_of[kept] = row_of_kept
@@ -82,15 +84,15 @@ class TrainingRows(NamedTuple):
         X_aside = places[~has_rows, :-1]
         return cls(X, chosen, of_rows, of_inputs, row_of, weight, input_of, X_aside)
 
-    def observed(
+    def make_observations(
         self, likelihood: Likelihood, y: np.ndarray, offset: np.ndarray | None = None
     ) -> Observations:
-        """Return what a model has of them, for a target (n_rows,) of each of its rows."""
+        """Return the observations of a model, given the targets of its rows, (n_rows,)."""
         return Observations(likelihood.of_rows(self.chosen), y, offset, self.weight, self.first)
 
     @property
     def kept(self) -> np.ndarray:
-        """Positions of the given rows that take part."""
+        """Positions of the given rows that take part in the model."""
         return np.flatnonzero(self.row_of >= 0)
 
     @property
@@ -98,23 +100,23 @@ class TrainingRows(NamedTuple):
         """The rows that take part, in the order in which they were given."""
         return GivenRows(self.row_of[self.kept], self.given_weight[self.kept])
 
-    def of_model(self, values: np.ndarray) -> np.ndarray:
-        """Return those of the model's rows, for values of all rows that are `kept`."""
-        found = np.empty(len(self.chosen), dtype=values.dtype)
-        found[self.row_of[self.kept]] = values
-        return found
+    def select_for_model(self, values: np.ndarray) -> np.ndarray:
+        """Return values of the model's rows, given those of all rows that are `kept`."""
+        of_rows = np.empty(len(self.chosen), dtype=values.dtype)
+        of_rows[self.row_of[self.kept]] = values
+        return of_rows
 
 
-def _distinct(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Sorted distinct rows, and the position of each row among them."""
+def _find_unique_rows(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted distinct rows, and the position of each row among them."""
     rows, inverse = np.unique(table, axis=0, return_inverse=True)
     return rows, inverse.ravel()
 
 
 def _tells_rows_apart(kernel: Kernel, X: np.ndarray) -> bool:
-    """Whether rows with equal inputs have values of their own, as with a `WhiteKernel`."""
-    if any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values())):
-        return True  # however small its variance is now
+    """Whether rows with equal inputs have different latent values, as with a `WhiteKernel`."""
+    if has_white_kernel(kernel):
+        return True  # whatever its present variance
     some = np.repeat(X[:_N_INPUTS_TRIED], 2, axis=0)
     K = np.asarray(kernel(some))
     return not np.allclose(

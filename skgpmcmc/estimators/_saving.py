@@ -1,4 +1,4 @@
-"""Files of estimators: what they hold, which can be read, and small ones for predictions."""
+"""Pickles of estimators: the version of their format, and small copies for predictions."""
 
 from __future__ import annotations
 
@@ -8,48 +8,51 @@ from typing import Any, Self
 from sklearn.utils.validation import check_is_fitted
 
 from .._version import __version__
-from ._warm_start import NotContinuable
+from ._warm_start import NoContinuableRun
 
-#: Of what estimators write of themselves. It grows when files of before can no longer be read.
+#: Version of the format of pickles. It grows when older pickles can no longer be read.
 FORMAT = 3
-#: Where that stands in a file, beside the version of the package.
-_STAMP = "_saved_by"
-#: What is made again of the rest when it is asked for.
-_DERIVED = "latent_samples_"
-#: Attributes that predictions do without.
-_OF_DRAWS = (
-    *("theta_samples_", _DERIVED, "marked_samples_"),
+#: Entry of a pickle that contains the versions of the format and of the package.
+_VERSIONS_KEY = "_saved_by"
+#: Attribute that is not saved, as it is computed from others when it is read.
+_COMPUTED_ATTRIBUTE = "latent_samples_"
+#: Attributes that predictions do not need.
+_DRAW_ATTRIBUTES = (
+    *("theta_samples_", _COMPUTED_ATTRIBUTE, "marked_samples_"),
     *("_draws", "_evidence_parts", "_reference", "_sampling"),
 )
 
 
 class Versioned:
-    """Writes the version of its format into files, and reads no others."""
+    """Mixin that writes the version of its format into pickles, and reads no other version."""
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-        """Have the version looked at before anything else is read."""
+        """Return a constructor that checks the version before the state is read."""
         state = self.__getstate__()
-        return _blank, (type(self), *state[_STAMP]), state
+        return _blank, (type(self), *state[_VERSIONS_KEY]), state
 
     def __getstate__(self) -> dict[str, Any]:
-        state = {**super().__getstate__(), _STAMP: (FORMAT, __version__)}
-        state.pop(_DERIVED, None)
+        state = {**super().__getstate__(), _VERSIONS_KEY: (FORMAT, __version__)}
+        state.pop(_COMPUTED_ATTRIBUTE, None)
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        _check_format(type(self), *state.pop(_STAMP, (None, "unknown")))
+        _check_format(type(self), *state.pop(_VERSIONS_KEY, (None, "unknown")))
         super().__setstate__(state)
 
 
 def _blank(kind: type, found: Any, version: str) -> Any:
-    """Return an estimator that its state is put into next."""
+    """Return an estimator without attributes, which unpickling then adds.
+
+    Pickles name this function: under another name, older ones would not get the message below.
+    """
     _check_format(kind, found, version)
     return kind.__new__(kind)
 
 
 def _check_format(kind: type, found: Any, version: str) -> None:
-    """Refuse what was written in another format."""
+    """Raise an error for a pickle that was written in another format."""
     if found != FORMAT:
         raise ValueError(
             f"This {kind.__name__} was saved by version {version} of skgpmcmc, in format {found}, "
@@ -59,7 +62,7 @@ def _check_format(kind: type, found: Any, version: str) -> None:
 
 
 class ForPrediction(Versioned):
-    """Gives copies of itself that can predict, and no more."""
+    """Mixin with small copies of a fitted estimator that can predict, and nothing else."""
 
     def for_prediction(self) -> Self:
         """Return a fitted copy that holds only what predictions need.
@@ -94,15 +97,15 @@ class ForPrediction(Versioned):
         """
         check_is_fitted(self)
         copy = type(self).__new__(type(self))
-        fitted = {name: value for name, value in vars(self).items() if name not in _OF_DRAWS}
+        fitted = {name: value for name, value in vars(self).items() if name not in _DRAW_ATTRIBUTES}
         if "estimators_" in fitted:
             fitted["estimators_"] = [own.for_prediction() for own in self.estimators_]
         vars(copy).update(fitted)
-        vars(copy).update(_sampling=NotContinuable(), _only_predicts=True)
+        vars(copy).update(_sampling=NoContinuableRun(), _only_predicts=True)
         return copy
 
     def _require_draws(self, method: str) -> None:
-        """Raise a ValueError where predictions are all that is left."""
+        """Raise a ValueError if this is a copy for predictions only."""
         if "_only_predicts" in vars(self):
             raise ValueError(
                 f"{method} needs the posterior draws, which a copy made by for_prediction() does "
@@ -110,8 +113,8 @@ class ForPrediction(Versioned):
             )
 
     def __getattr__(self, name: str) -> Any:
-        # Only called where normal look-up fails.
-        if name in _OF_DRAWS and "_only_predicts" in vars(self):
+        # Python calls this method only if normal look-up fails.
+        if name in _DRAW_ATTRIBUTES and "_only_predicts" in vars(self):
             raise AttributeError(
                 f"{name} is not in a copy made by for_prediction(), which holds only what "
                 "predictions need: ask the full estimator, which the copy was made from."

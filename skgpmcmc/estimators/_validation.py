@@ -1,4 +1,4 @@
-"""Checks of constructor parameters; messages name argument, value and remedy."""
+"""Checks and resolution of constructor parameters; messages name argument, value and remedy."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from ..numerics.quadrature import Bend
 from ..samplers import MAPPED, SAMPLERS
 from ..samplers.base import Sampler
 
-#: Inputs beyond have distances that overflow.
+#: Largest size of an input; squared distances of larger ones may overflow.
 _LARGEST_INPUT = 1e100
-#: Latent values at which a likelihood is tried.
-_TRIED_F = np.linspace(-3.0, 3.0, 13)
-#: Most rows with which it is tried.
-_N_VALUES_TRIED = 50
-#: Second derivatives up to this may be rounding errors of zero.
+#: Latent values at which a likelihood is evaluated before the fit.
+_LATENT_VALUES_EVALUATED = np.linspace(-3.0, 3.0, 13)
+#: Most rows whose likelihood is evaluated before the fit.
+_N_ROWS_EVALUATED = 50
+#: Largest second derivative that counts as a rounding error of zero.
 _DERIVATIVE_ROUNDING = 1e-8
-#: Mass of a prior within reach that is as good as none: its draws are never there.
-_NO_MASS = 1e-12
+#: Mass of a prior below which its draws are never in the range where values are sampled.
+_NEGLIGIBLE_MASS = 1e-12
 
 
 def check_verbose(value: Any) -> None:
-    """Refuse what does not say how much is to be printed."""
+    """Raise an error unless `verbose` is a bool or an integer >= 0."""
     if not isinstance(value, (bool, np.bool_)):
         check_integer("verbose", value, 0, " Use 0 for silence.")
 
 
 def check_path(name: str, value: Any) -> None:
-    """Refuse what is no path of a file; None is no file at all."""
+    """Raise an error unless `value` is the path of a file, or None for no file."""
     if value is not None and not (isinstance(value, (str, os.PathLike)) and os.fspath(value)):
         raise ValueError(f"{name} must be None or the path of a file; got {value!r}.")
 
@@ -63,7 +63,7 @@ def check_seed(value: Any) -> np.random.RandomState:
 
 
 def _make_component(name: str, value: Any, known: Mapping[str, type], base: type) -> Any:
-    """Make the object that a string names, or take an object of the right kind as it is."""
+    """Return a new object of the class that a string names, or the given object of that class."""
     if isinstance(value, str) and value in known:
         return known[value]()
     if isinstance(value, base):
@@ -134,9 +134,9 @@ def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) 
 def resolve_both(
     value: Any, sampler: Sampler, likelihood: Likelihood
 ) -> tuple[Approximation, CheapApproximation | None]:
-    """Return the approximation that the sampler is to use, and the cheap posterior, if it has one.
+    """Return the approximation of the sampler, and its cheap posterior, or None without one.
 
-    `approximation` names one of the two.
+    The parameter `approximation` selects one of the two.
     """
     if sampler.moves_by_cheap:
         return resolve_cheap(value, sampler, likelihood)
@@ -146,10 +146,10 @@ def resolve_both(
 def resolve_cheap(
     value: Any, sampler: Sampler, likelihood: Likelihood
 ) -> tuple[Approximation, CheapApproximation]:
-    """Return what the exact part of the sampler uses, and the cheap posterior that it moves by.
+    """Return the approximation of the exact part of the sampler, and its cheap posterior.
 
-    The former is the closed form under a Gaussian likelihood; else EP, Laplace for a softmax, or
-    what the cheap posterior was configured with.
+    With a Gaussian likelihood the approximation is the closed form; else it is the `inner` one of
+    the cheap posterior, or by default EP, and Laplace for a softmax.
     """
     if isinstance(value, Approximation) or (isinstance(value, str) and value in APPROXIMATIONS):
         raise ValueError(
@@ -178,7 +178,7 @@ def resolve_n_importance(value: Any) -> int | None:
 
 
 def resolve_kernel(kernel: Any, ard: Any, X: np.ndarray) -> Kernel:
-    """Return the kernel, or the default one, if it can serve these inputs."""
+    """Return a checked copy of the kernel for these inputs, or the default kernel."""
     check_inputs(X)
     if check_flag("ard", ard) and kernel is not None:
         raise ValueError(
@@ -194,7 +194,7 @@ def resolve_kernel(kernel: Any, ard: Any, X: np.ndarray) -> Kernel:
 
 
 def check_inputs(X: np.ndarray) -> None:
-    """Refuse training inputs whose squared distances are beyond double precision."""
+    """Raise an error for training inputs whose squared distances overflow."""
     if np.max(np.abs(X)) > _LARGEST_INPUT:
         row, column = np.unravel_index(np.argmax(np.abs(X)), X.shape)
         raise ValueError(
@@ -224,22 +224,22 @@ def resolve_priors(
                 f"of the {owner}; it has {names}."
             )
     hyperprior = default_hyperprior(covariance, likelihood, priors, n_kernels)
-    own = np.tile(np.exp(covariance.start), n_kernels)
+    of_kernels = np.tile(np.exp(covariance.start), n_kernels)
     of_likelihood = [parameter.value for parameter in likelihood.parameters]
-    start = [*own, *of_likelihood, *np.exp(hyperprior.start)]
+    start = [*of_kernels, *of_likelihood, *np.exp(hyperprior.start)]
     _check_start_in_support(hyperprior, start)
     _check_within_reach(hyperprior)
     return hyperprior
 
 
 def _check_within_reach(hyperprior: HyperPrior) -> None:
-    """Refuse a prior that lies beyond all values that are sampled."""
+    """Raise an error for a prior whose mass is outside the range of values that are sampled."""
     for name, law in hyperprior.distributions.items():
         least, most = hyperprior.value_limits(name)
-        # Negative or larger than one is the mass of a density that has no integral: it may serve.
-        with np.errstate(all="ignore"):  # of a prior whose scale is beyond numbers
+        # Improper densities have a mass below zero or above one, and are allowed.
+        with np.errstate(all="ignore"):  # the scale of a prior may overflow
             within = float(law.sf(least)), float(law.cdf(most))
-        if any(0.0 <= mass < _NO_MASS for mass in within):
+        if any(0.0 <= mass < _NEGLIGIBLE_MASS for mass in within):
             raise ValueError(
                 f"The prior of {name!r} has its median at {float(law.median()):.3g} and nearly no "
                 f"mass from {least:.3g} to {most:.3g}, where values are sampled: give it a prior "
@@ -248,7 +248,7 @@ def _check_within_reach(hyperprior: HyperPrior) -> None:
 
 
 def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> None:
-    """Refuse a prior that excludes the kernel's own value: one of the two is a mistake."""
+    """Raise an error for a prior that excludes the start value: one of the two is a mistake."""
     for name, law, value in zip(hyperprior.names, hyperprior.laws, start, strict=True):
         log_density = float(law.logpdf(value))
         if np.isnan(log_density):
@@ -265,18 +265,18 @@ def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> N
 
 
 def check_log_density(observed: Observations) -> None:
-    """Try log p(y | f) of some rows at some f, and say what is wrong with it.
+    """Evaluate log p(y | f) of some rows at some f, and raise an error if it is invalid.
 
-    What a quadrature finds out in the middle of a fit, it cannot say as well.
+    Without this check a quadrature would fail in the middle of a fit, with a less helpful message.
     """
     if observed.likelihood.n_functions > 1:
         return
-    rows = observed.y[:_N_VALUES_TRIED, None]
+    rows = observed.y[:_N_ROWS_EVALUATED, None]
     likelihood = observed.likelihood.of_rows(np.arange(len(rows)))
-    f = np.broadcast_to(_TRIED_F, (len(rows), len(_TRIED_F)))
+    f = np.broadcast_to(_LATENT_VALUES_EVALUATED, (len(rows), len(_LATENT_VALUES_EVALUATED)))
     if observed.offset is not None:
-        f = f + observed.offset[:_N_VALUES_TRIED, None]
-    with np.errstate(all="ignore"):  # looked for below
+        f = f + observed.offset[:_N_ROWS_EVALUATED, None]
+    with np.errstate(all="ignore"):  # checked below
         log_prob = likelihood.log_prob(rows, f)
         first, second, _ = likelihood.derivatives(rows, f)
     wrong = [("log p(y | f)", log_prob, np.isnan(log_prob))]
@@ -298,7 +298,7 @@ def check_log_density(observed: Observations) -> None:
 
 
 def check_targets(y: np.ndarray, likelihood: Likelihood, name: str = "y", remedy: str = "") -> None:
-    """Refuse targets that the likelihood does not know."""
+    """Raise an error for targets that are not in the domain of the likelihood."""
     legal = likelihood.legal(y)
     if not np.all(legal):
         row = int(np.argmin(legal))

@@ -18,12 +18,12 @@ from ..run.diagnostics import diagnose
 from ..run.leave_one_out import average_densities, leave_one_out_of_classes
 from . import _validation as check
 from ._data import (
+    make_one_versus_rest,
     normalize_columns,
     number_classes,
-    one_versus_rest,
     replace_fitted,
-    rows_to_predict,
     validate,
+    validate_rows_to_predict,
 )
 from ._docs import document
 from ._latent import LatentClassifier
@@ -142,14 +142,16 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
             likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
             rows = self._training_rows(X, sample_weight, likelihood, number)
             classes, index = number_classes(y[rows.kept])
-            targets = one_versus_rest(index, len(classes))
+            targets = make_one_versus_rest(index, len(classes))
         else:
             rows = self._training_rows(X, sample_weight, Softmax(2), number)
             classes, index = number_classes(y[rows.kept])
             likelihood = self._softmax(len(classes))
             targets = [index.astype(float)]
-        targets = [rows.of_model(target) for target in targets]
-        run = self._sample(rows, *(rows.observed(likelihood, target) for target in targets))
+        targets = [rows.select_for_model(target) for target in targets]
+        run = self._sample(
+            rows, *(rows.make_observations(likelihood, target) for target in targets)
+        )
         return self._finish(X, rows, run, {"classes_": classes, **features})
 
     def _softmax(self, n_classes):
@@ -223,7 +225,7 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
         ndarray of shape (n_samples, n_classes)
             Columns in the order of `classes_`.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         if not self._one_versus_rest:
             p = self._predictor.class_probabilities(X, self.n_jobs)
             with np.errstate(divide="ignore"):  # a class that no draw would give a chance

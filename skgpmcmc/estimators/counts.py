@@ -14,7 +14,7 @@ from .._params import check_choice, check_flag
 from ..likelihoods.base import Likelihood
 from ..likelihoods.counts import NegativeBinomial, Poisson
 from . import _validation as check
-from ._data import check_numbers, check_rows, rows_to_predict, validate
+from ._data import check_numbers, check_rows, validate, validate_rows_to_predict
 from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
@@ -136,7 +136,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
             total = np.sum(y if weight is None else weight * y)
             shares = exposure if weight is None else weight * exposure
             center = float(np.log(max(total, 0.5) / np.sum(shares)))
-        run = self._sample(rows, rows.observed(likelihood, y, center + np.log(exposure)))
+        run = self._sample(rows, rows.make_observations(likelihood, y, center + np.log(exposure)))
         return self._finish(X, rows, run, features, units=(center, 1.0))
 
     def _resolve_likelihood(self) -> Likelihood:
@@ -186,7 +186,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
             Only with `return_quantiles`: the smallest counts whose cumulative probability is at
             least the given one.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         return predict_targets(
             self, X, return_std, return_quantiles, self._offset(exposure, len(X))
         )
@@ -210,7 +210,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
         ndarray of shape (n_samples_X, n_samples)
             Counts. All rows of a column come from the same hyper-parameters and latent function.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         offset = self._offset(exposure, len(X))
         return self._sample_y(X, n_samples, random_state, offset)
 
@@ -231,7 +231,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
         ndarray of shape (n_samples, n_counts)
             Probabilities.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         counts = np.atleast_1d(check_numbers("counts", counts))
         if counts.ndim != 1:
             raise ValueError(f"counts must be one-dimensional; got shape {counts.shape}.")
@@ -258,7 +258,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
             Natural logs of the probability of each row alone; minus infinity if even the log is
             below the range of double precision.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         y = check_rows("y", y, len(X))
         self._check_counts(y, self._predictor.model.likelihood)
         offset = self._offset(exposure, len(X))

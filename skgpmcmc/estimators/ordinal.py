@@ -14,17 +14,17 @@ from ..likelihoods.ordinal import OrdinalProbit
 from ._data import (
     check_labels,
     check_numbers,
-    label_positions,
+    find_label_positions,
     normalize_columns,
     number_classes,
-    rows_to_predict,
     validate,
+    validate_rows_to_predict,
 )
 from ._docs import document
 from ._latent import LatentClassifier
 from ._named import names_methods
 from ._parameters import ModelParameters
-from ._predictive import check_probabilities, only_point
+from ._predictive import check_probabilities, unwrap_single
 
 #: Least gap between two thresholds at the start.
 _LEAST_GAP = 0.05
@@ -123,9 +123,9 @@ class BayesianGPOrdinalClassifier(LatentClassifier, _OrdinalParameters):
         rows = self._training_rows(X, sample_weight, OrdinalProbit((0.0,)), number)
         y = y[rows.kept]
         classes = self._order_classes(y, ordered)
-        position = rows.of_model(label_positions(y, classes, len(y)))
+        position = rows.select_for_model(find_label_positions(y, classes, len(y)))
         likelihood = self._likelihood_of(position, rows.weight, len(classes))
-        run = self._sample(rows, rows.observed(likelihood, position.astype(float)))
+        run = self._sample(rows, rows.make_observations(likelihood, position.astype(float)))
         return self._finish(X, rows, run, {"classes_": classes, **features})
 
     def _order_classes(self, y: np.ndarray, ordered: np.ndarray | None) -> np.ndarray:
@@ -208,7 +208,7 @@ class BayesianGPOrdinalClassifier(LatentClassifier, _OrdinalParameters):
         if wanted is not None:
             at_most = np.cumsum(p, axis=1)[:, :-1]  # the last is one, whatever rounding makes of it
             found.append(self.classes_[[(at_most < each).sum(axis=1) for each in wanted]])
-        return only_point(found)
+        return unwrap_single(found)
 
     def _standard_deviation(self, p):
         """Return that of labels with probabilities p of shape (m, n_classes)."""
@@ -234,7 +234,7 @@ class BayesianGPOrdinalClassifier(LatentClassifier, _OrdinalParameters):
         ndarray of shape (n_samples, n_classes)
             Columns in the order of `classes_`.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         every = [np.full(len(X), float(k)) for k in range(len(self.classes_))]
         return normalize_columns(self._predictor.log_predictive(every, X, self.n_jobs))
 

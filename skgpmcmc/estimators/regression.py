@@ -16,16 +16,22 @@ from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
 from ..samplers.base import Sampler
 from . import _validation as check
-from ._data import check_rows, in_units_of_y, power_of_two, rows_to_predict, validate
+from ._data import (
+    check_rows,
+    find_power_of_two,
+    to_units_of_y,
+    validate,
+    validate_rows_to_predict,
+)
 from ._docs import document
 from ._latent import OneLatentFunction, require_joint_memory
 from ._named import names_methods
 from ._noise import (
-    LARGEST,
+    LARGEST_FACTOR,
+    add_numerical_noise,
     center_and_scale,
-    gaussian_noise,
-    in_normalized_units,
-    with_numerical_noise,
+    make_gaussian_noise,
+    normalize_noise,
 )
 from ._parameters import ModelParameters
 from ._predictive import predict_targets
@@ -151,7 +157,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
             If the machine has too little memory for this number of rows.
         """
         X, y, features = validate(self, X, y, y_numeric=True)
-        noise = gaussian_noise(self.noise, self.likelihood, self.alpha, noise_variance, len(X))
+        noise = make_gaussian_noise(self.noise, self.likelihood, self.alpha, noise_variance, len(X))
         likelihood = noise or check.resolve_likelihood(self.likelihood, self._likelihoods)
         rows = self._training_rows(X, sample_weight, likelihood, y)
         variance = None if noise is None else noise.of_rows(rows.chosen).row_variance
@@ -160,11 +166,11 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         )
         targets = _standardize(y.astype(float), shift, scale)
         if noise is not None:
-            noise = in_normalized_units(noise, scale)
-            likelihood = with_numerical_noise(noise, rows, targets, spread)
+            noise = normalize_noise(noise, scale)
+            likelihood = add_numerical_noise(noise, rows, targets, spread)
         remedy = _REMEDY if self.normalize_y else ""
         check.check_targets(targets[rows.kept], likelihood.of_rows(rows.kept), remedy=remedy)
-        run = self._sample(rows, rows.observed(likelihood, targets[rows.chosen]))
+        run = self._sample(rows, rows.make_observations(likelihood, targets[rows.chosen]))
         return self._finish(X, rows, run, features, units=(shift, scale))
 
     def _normalization(
@@ -221,15 +227,15 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std and return_cov can be asked for.")
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         if not return_cov:
             return predict_targets(self, X, return_std, return_quantiles)
         mean, covariance = self._joint_moments(X)
-        point = in_units_of_y(mean, *self._units)
+        point = to_units_of_y(mean, *self._units)
         found = predict_targets(self, X, False, return_quantiles, point=point)
         _, *quantiles = found if isinstance(found, tuple) else (found,)
         scale = self._units[1]
-        return (point, in_units_of_y(scale * covariance, 0.0, scale), *quantiles)
+        return (point, to_units_of_y(scale * covariance, 0.0, scale), *quantiles)
 
     def _joint_moments(self, X):
         """Predictive mean and covariance of the encoded targets at all rows."""
@@ -262,7 +268,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
             `noise`), a sampler that draws f knows no density at the inputs of training rows: use
             "collapsed", which "auto" selects, there.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         y = check_rows("y", y, len(X))
         targets = _standardize(y, *self._units)
         log_p = self._predictor.log_predictive([targets], X, self.n_jobs)[0]
@@ -287,7 +293,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         """
         predicted = self.predict(X)
         y = check_rows("y", y, len(predicted))
-        unit = power_of_two(y)  # R2 has none, and its squares may overflow
+        unit = find_power_of_two(y)  # R2 has none, and its squares may overflow
         with np.errstate(over="ignore", invalid="ignore"):  # looked for in the next line
             score = float(r2_score(y / unit, predicted / unit, sample_weight=sample_weight))
         if not np.isfinite(score):
@@ -301,7 +307,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
 
 def _standardize(y: np.ndarray, shift: float, scale: float) -> np.ndarray:
     """Return ``(y - shift) / scale``; infinite only where that is beyond double precision."""
-    unit = power_of_two(np.array([scale]))
+    unit = find_power_of_two(np.array([scale]))
     with np.errstate(over="ignore"):  # a target that far out has no density
         return (y / unit - shift / unit) / (scale / unit)
 
@@ -309,7 +315,7 @@ def _standardize(y: np.ndarray, shift: float, scale: float) -> np.ndarray:
 def _check_size(y: np.ndarray) -> None:
     """Refuse targets whose squares leave the range of double precision."""
     size = np.max(np.abs(y))
-    if size > 0.0 and not 1.0 / LARGEST < size < LARGEST:
+    if size > 0.0 and not 1.0 / LARGEST_FACTOR < size < LARGEST_FACTOR:
         row = int(np.argmax(np.abs(y)))
         raise ValueError(
             f"y is out of range: its largest absolute value, in row {row}, is {abs(y[row]):g}, "

@@ -13,7 +13,7 @@ from .._params import check_flag
 from .._warnings import warn
 from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Volatility
-from ._data import check_rows, check_weights, root_mean_square, rows_to_predict, validate
+from ._data import check_rows, check_weights, root_mean_square, validate, validate_rows_to_predict
 from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
@@ -129,7 +129,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
             _check_scale(scale)
             targets = targets * scale
             scale = 1.0
-        run = self._sample(rows, rows.observed(Volatility(), targets))
+        run = self._sample(rows, rows.make_observations(Volatility(), targets))
         return self._finish(X, rows, run, features, units=(float(np.log(scale)), 1.0))
 
     def _log_density_shift(self):
@@ -162,7 +162,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
         y_quantiles : ndarray of shape (n_quantiles, n_samples)
             Only with `return_quantiles`.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         scale = self._predictor.expectation(_scale, X, self.n_jobs, self._units[0])[0]
         return predict_targets(self, X, return_std, return_quantiles, point=scale)
 
@@ -182,7 +182,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
             Natural logs of the density of each row alone, per unit of y; minus infinity if even the
             log is below the range of double precision.
         """
-        X = rows_to_predict(self, X)
+        X = validate_rows_to_predict(self, X)
         y = check_rows("y", y, len(X))
         with np.errstate(over="ignore"):  # a target that far out has no density
             targets = y / np.exp(self._units[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._shown import TableRepr
+from .._table_repr import TableRepr
 
 #: Probabilities of the quantiles that the table shows.
 _SHOWN_PROBABILITIES = (0.05, 0.95)

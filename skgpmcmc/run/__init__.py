@@ -1,10 +1,10 @@
-"""Chains in rounds, their convergence, and what they cost."""
+"""Runs of chains: set-up, sampling, convergence, cost, and estimates from the draws."""
 
 from .advice import convergence_message, draws_wanted, remedy
 from .chains import continue_chains, n_rounds, sample_chains
 from .convergence import (
+    ConvergenceGoal,
     ConvergenceSummary,
-    StoppingRule,
     min_draws,
     rank_r_hat,
     summarize_convergence,
@@ -23,6 +23,7 @@ from .scale_reduction import ScaleReduction, autocorrelation, gelman_rubin
 
 __all__ = [
     "LOO_METHODS",
+    "ConvergenceGoal",
     "ConvergenceSummary",
     "Diagnostics",
     "Draws",
@@ -32,7 +33,6 @@ __all__ = [
     "ModelRun",
     "SamplingRun",
     "ScaleReduction",
-    "StoppingRule",
     "autocorrelation",
     "average_densities",
     "continue_chains",

@@ -1,63 +1,59 @@
-"""What a fit says of chains that have not converged: how bad that is, and what to do."""
+"""The words about chains that have not converged: how bad that is, and what to do."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .convergence import least_ess, times_as_many
+from .convergence import ConvergenceGoal
 from .diagnostics import Diagnostics
 
-#: Chains that fall short of what is wanted are usable up to this R-hat.
+#: Up to this R-hat the draws of chains that miss their goal can be used.
 USABLE_RHAT = 1.05
-#: They are usable from this effective sample size: the Monte Carlo error of a posterior mean is
+#: From this effective sample size on they can be used: the Monte Carlo error of a posterior mean is
 #: then at most a seventh of the posterior standard deviation.
 USABLE_ESS = 50.0
 #: Beyond this R-hat the chains have not found the posterior, and their draws say little about it.
 USELESS_RHAT = 1.2
-#: So it is below this effective sample size.
+#: Below this effective sample size the draws say as little.
 USELESS_ESS = 10.0
 #: Standard deviation of the log-likelihood estimate above which chains reject nearly everything.
-_NOISY = 2.0
-#: Share of draws that is added to what their number so far lets expect, which is a rough estimate.
+_NOISY_LOG_LIK_SD = 2.0
+#: Share that is added to the number of draws, because an effective sample size is a rough estimate.
 _DRAWS_MARGIN = 0.1
+#: Digits of a double; no longer number shows a smaller difference.
+_MOST_DIGITS = 17
 
 
-def convergence_message(
-    diagnostics: Diagnostics, max_rhat: float, target_ess: float | None = None
-) -> str | None:
+def convergence_message(diagnostics: Diagnostics, goal: ConvergenceGoal) -> str | None:
     """Return the text of the convergence warning, or None if the chains have converged.
 
-    It names only the criteria that failed (R-hat, bulk or tail effective sample size), each with
-    its worst row, and says how serious that is.
+    The message says how serious the failure is. It names the criteria that failed (R-hat, bulk or
+    tail effective sample size) and no others, each with its worst row.
     """
-    rows = diagnostics.not_converged(max_rhat, target_ess)
+    rows = diagnostics.rows_short_of(goal)
     if not rows:
         return None
-    least = least_ess(target_ess)
-    r_hat, bulk, tail = (
-        values[rows] for values in (diagnostics.r_hat, diagnostics.ess_bulk, diagnostics.ess_tail)
-    )
+    r_hat = diagnostics.r_hat[rows]
+    bulk = diagnostics.ess_bulk[rows]
+    tail = diagnostics.ess_tail[rows]
     measures = [
-        ("R-hat", r_hat, max_rhat, 1.0, 3),
-        ("bulk effective sample size", bulk, least, -1.0, 0),
-        ("tail effective sample size", tail, least, -1.0, 0),
+        ("R-hat", r_hat, goal.max_rhat, 1.0, 3),
+        ("bulk effective sample size", bulk, goal.min_ess, -1.0, 0),
+        ("tail effective sample size", tail, goal.min_ess, -1.0, 0),
     ]
     failed = []
     for name, values, bound, sign, digits in measures:
-        at = int(np.argmax(sign * values))
-        if sign * values[at] > sign * bound:
-            shown = _beyond(float(values[at]), bound, sign, digits)
-            bounds = f"wanted: at {'most' if sign > 0 else 'least'} {bound:.12g}"
-            failed.append(f"{name} {shown} ({bounds}) of {diagnostics.row_label(rows[at])!r}")
-    grade, advice = _grade(float(r_hat.max()), float(bulk.min()), float(tail.min()))
-    return (
-        f"{grade} for {[diagnostics.row_label(row) for row in rows]}: {', '.join(failed)}. {advice}"
-    )
+        worst = int(np.argmax(sign * values))
+        if sign * values[worst] > sign * bound:
+            value = _format_beyond(float(values[worst]), bound, sign, digits)
+            wanted = f"wanted: at {'most' if sign > 0 else 'least'} {bound:.12g}"
+            failed.append(f"{name} {value} ({wanted}) of {diagnostics.row_label(rows[worst])!r}")
+    grade, advice = _grade_draws(float(r_hat.max()), float(bulk.min()), float(tail.min()))
+    labels = [diagnostics.row_label(row) for row in rows]
+    return f"{grade} for {labels}: {', '.join(failed)}. {advice}"
 
 
-def draws_wanted(
-    diagnostics: Diagnostics, n_draws: int, max_rhat: float, target_ess: float | None = None
-) -> int | None:
+def draws_wanted(diagnostics: Diagnostics, n_draws: int, goal: ConvergenceGoal) -> int | None:
     """Return how many draws per chain are likely to be enough, to two digits.
 
     Parameters
@@ -66,10 +62,8 @@ def draws_wanted(
         Of chains that have not converged.
     n_draws : int
         Draws of each chain so far.
-    max_rhat : float
-        Largest R-hat that is wanted.
-    target_ess : float, optional
-        Least effective sample size that is wanted; see `enough`.
+    goal : ConvergenceGoal
+        What the chains have to reach.
 
     Returns
     -------
@@ -77,10 +71,10 @@ def draws_wanted(
         None if the chains are so far from convergence that their effective draws per draw say
         nothing.
     """
-    rows = diagnostics.not_converged(max_rhat, target_ess)
+    rows = diagnostics.rows_short_of(goal)
     r_hat = float(diagnostics.r_hat[rows].max())
     ess = float(np.minimum(diagnostics.ess_bulk, diagnostics.ess_tail)[rows].min())
-    wanted = n_draws * times_as_many(r_hat, ess, max_rhat, target_ess)
+    wanted = n_draws * goal.growth_needed(r_hat, ess)
     if r_hat > USELESS_RHAT or ess < USELESS_ESS or not np.isfinite(wanted):
         return None
     unit = 10 ** max(int(np.log10(wanted)) - 1, 0)
@@ -88,11 +82,7 @@ def draws_wanted(
 
 
 def remedy(
-    diagnostics: Diagnostics,
-    n_draws: int,
-    max_rhat: float,
-    target_ess: float | None = None,
-    faster: str | None = None,
+    diagnostics: Diagnostics, n_draws: int, goal: ConvergenceGoal, faster: str | None = None
 ) -> str:
     """Say what to do about chains that have not converged.
 
@@ -102,37 +92,35 @@ def remedy(
         Of these chains.
     n_draws : int
         Draws of each chain so far.
-    max_rhat : float
-        Largest R-hat that is wanted.
-    target_ess : float, optional
-        Least effective sample size that is wanted; see `enough`.
+    goal : ConvergenceGoal
+        What the chains have to reach.
     faster : str, optional
         A sampler whose chains need far fewer draws than these, if there is one.
     """
-    wanted = draws_wanted(diagnostics, n_draws, max_rhat, target_ess)
+    wanted = draws_wanted(diagnostics, n_draws, goal)
     noise = float(np.nanmax([*diagnostics.log_likelihood_sd, 0.0]))
-    other = f"use sampler={faster!r}, which needs far fewer draws"
+    other_sampler = f"use sampler={faster!r}, which needs far fewer draws"
     if wanted is not None:
-        said = (
+        advice = (
             f"set n_draws={wanted} (warm_start=True continues these chains): at the rate of their "
             f"{n_draws} draws, that is enough"
         )
-        said += f". Or {other}" if faster else ""
+        advice += f". Or {other_sampler}" if faster else ""
     elif faster:
-        said = other
+        advice = other_sampler
     else:
-        said = (
+        advice = (
             "increase n_draws (warm_start=True continues these chains). Draws that disagree so "
             "much do not tell how many are enough: if R-hat does not fall, look at the chains with "
             "skgpmcmc.displays.TraceDisplay, and give more informative priors"
         )
-    if noise > _NOISY:
-        said += f". Increase n_importance: the log-likelihood noise is {noise:.1f}"
-    return f"To do better, {said}. See diagnostics_."
+    if noise > _NOISY_LOG_LIK_SD:
+        advice += f". Increase n_importance: the log-likelihood noise is {noise:.1f}"
+    return f"To do better, {advice}. See diagnostics_."
 
 
-def _grade(r_hat: float, bulk: float, tail: float) -> tuple[str, str]:
-    """How bad it is, and what that means."""
+def _grade_draws(r_hat: float, bulk: float, tail: float) -> tuple[str, str]:
+    """Return how far the chains are from convergence, and what their draws are good for."""
     ess = min(bulk, tail)
     if r_hat <= USABLE_RHAT and ess >= USABLE_ESS:
         return "Chains are slightly short of the target", (
@@ -144,10 +132,10 @@ def _grade(r_hat: float, bulk: float, tail: float) -> tuple[str, str]:
     return "Chains are far from convergence", "Do not use these draws."
 
 
-def _beyond(value: float, bound: float, sign: float, digits: int) -> str:
+def _format_beyond(value: float, bound: float, sign: float, digits: int) -> str:
     """Show a value with as many digits as it takes to see that it is beyond the bound."""
-    shown = f"{value:.{digits}f}"
-    while sign * float(shown) <= sign * bound and digits < 17:
+    text = f"{value:.{digits}f}"
+    while sign * float(text) <= sign * bound and digits < _MOST_DIGITS:
         digits += 1
-        shown = f"{value:.{digits}f}"
-    return shown
+        text = f"{value:.{digits}f}"
+    return text

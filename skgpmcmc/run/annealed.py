@@ -34,10 +34,12 @@ from ..transitions.annealed import RiemannianKernel, TrajectoryKernel
 from ..transitions.hmc import Trajectory
 from ..transitions.riemannian import RiemannianTrajectory
 
-#: Draws that are moved together; as many pilot draws look for temperatures.
+#: Draws that are moved together; also the number of pilot draws that find the temperatures.
 _DRAWS_TOGETHER = 64
-#: Pilot draws that only look for the scale of the steps.
-_FEW_DRAWS = 16
+#: Number of pilot draws where the temperatures are given, and only the step scale is tuned.
+_N_PILOT_WITH_TEMPERATURES = 16
+#: Tolerance of EP for the Gaussian q, which needs no more digits: any q gives an unbiased estimate.
+_EP_TOLERANCE = 1e-4
 
 
 @dataclass(eq=False)
@@ -51,16 +53,16 @@ class AnnealedImportance(Configuration):
     ----------
     kernel : {"elliptical_slice", "hmc", "rmhmc"}, default="elliptical_slice"
         MCMC moves at each temperature: elliptical slice sampling around q, Hamiltonian Monte Carlo
-        with the precision of q as the mass matrix, or its Riemannian version, whose metric depends
-        on f.
+        (HMC) with the precision of q as the mass matrix, or Riemannian HMC, whose metric depends on
+        f.
     start : {"ep", "laplace", "prior"} or None, default=None
-        Starting distribution q; None is EP's Gaussian, and for a softmax a Gaussian with averaged
+        Starting distribution q; None is EP's Gaussian, or for a softmax a Gaussian with averaged
         sites.
     temperatures : {"adaptive", "geometric", "linear"}, default="adaptive"
-        Spacing of the temperatures: such that every step loses the same effective sample size;
-        with equal ratios from 1e-4; or with equal distances.
+        Spacing of the temperatures: "adaptive" loses the same effective sample size at every
+        step, "geometric" has equal ratios from 1e-4, and "linear" equal distances.
     n_temperatures : int, default=100
-        Number of temperatures, for the last two.
+        Number of temperatures, for "geometric" and "linear".
     n_particles : int, default=512
         Number of independent draws.
     n_moves : int, default=5
@@ -108,7 +110,7 @@ class AnnealedImportance(Configuration):
         theta : ndarray of shape (p,)
             Natural logs.
         rng : numpy.random.Generator
-            Random numbers of all draws, and of a pilot run that chooses the temperatures.
+            Random numbers of all draws, and of a pilot run for the temperatures and step scale.
         n_jobs : int, optional
             Workers of joblib; the result does not depend on it.
 
@@ -128,11 +130,11 @@ class AnnealedImportance(Configuration):
         run = partial(
             annealed_evidence, model, q, schedule, kernel=self.moves, n_moves=self.n_moves
         )
-        # Tasks of equal size for any number of workers, so that their random numbers are the same.
+        # The tasks do not depend on the number of workers, so that neither do the random numbers.
         n_tasks = -(-self.n_particles // _DRAWS_TOGETHER)
         sizes = [len(part) for part in np.array_split(np.arange(self.n_particles), n_tasks)]
         parts = joblib.Parallel(n_jobs=n_jobs)(
-            joblib.delayed(_on_one_thread)(run, size, own)
+            joblib.delayed(_run_on_one_thread)(run, size, own)
             for size, own in zip(sizes, rng.spawn(n_tasks), strict=True)
         )
         return AnnealedEstimate.pool(parts)
@@ -145,13 +147,13 @@ class AnnealedImportance(Configuration):
         if self.kernel != "elliptical_slice" or self.start in ("ep", "prior"):
             who = f"AnnealedImportance(kernel={self.kernel!r}, start={self.start!r})"
             model.likelihood.check_single(who, 'kernel="elliptical_slice" and start=None')
-        start = near_posterior if self.start is None else _STARTS[self.start]
+        start = approximate_posterior if self.start is None else _STARTS[self.start]
         q = start(model, theta).q
-        make = _TEMPERATURES.get(self.temperatures)
-        wanted = None if make is None else make(self.n_temperatures)
-        n_pilot = _DRAWS_TOGETHER if wanted is None else _FEW_DRAWS
+        make_temperatures = _TEMPERATURES.get(self.temperatures)  # None if adaptive
+        given = None if make_temperatures is None else make_temperatures(self.n_temperatures)
+        n_pilot = _DRAWS_TOGETHER if given is None else _N_PILOT_WITH_TEMPERATURES
         schedule = find_schedule(
-            model, q, wanted, rng, kernel=self.moves, n_pilot=n_pilot, n_moves=self.n_moves
+            model, q, given, rng, kernel=self.moves, n_pilot=n_pilot, n_moves=self.n_moves
         )
         return q, schedule
 
@@ -161,42 +163,45 @@ class AnnealedImportance(Configuration):
         return _KERNELS[self.kernel](self.max_leapfrog)
 
 
-def _on_one_thread(run: Callable[..., AnnealedEstimate], *arguments: Any) -> AnnealedEstimate:
+def _run_on_one_thread(run: Callable[..., AnnealedEstimate], *arguments: Any) -> AnnealedEstimate:
     with one_thread():
         return run(*arguments)
 
 
-def near_posterior(model: LatentGP, theta: FloatArray) -> Density:
-    """Return a Gaussian near p(f | y, theta): EP's, or that of a softmax with averaged sites."""
+def approximate_posterior(model: LatentGP, theta: FloatArray) -> Density:
+    """Return a Gaussian near p(f | y, theta): EP's, or for a softmax one with averaged sites."""
     if model.likelihood.n_functions > 1:
-        return importance_gaussian(_laplace(model, theta), model)
-    return _ep(model, theta)
+        return importance_gaussian(_start_at_laplace(model, theta), model)
+    return _start_at_ep(model, theta)
 
 
-def _ep(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
-    return EP().with_tolerance(1e-4).fit(model, theta).q
+def _start_at_ep(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
+    return EP().with_tolerance(_EP_TOLERANCE).fit(model, theta).q
 
 
-def _laplace(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
+def _start_at_laplace(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
     return Laplace().fit(model, theta).q
 
 
-def _prior(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
+def _start_at_prior(model: LatentGP, theta: FloatArray) -> GaussianApproximation:
     prior = model.prior_at(theta)
-    nothing = np.zeros(model.n_inputs)
-    return gaussian_family(prior, True)(prior, Sites(nothing, nothing))
+    no_site = np.zeros(model.n_inputs)
+    return gaussian_family(prior, True)(prior, Sites(no_site, no_site))
 
 
+#: Constructors of the moves, given the number of leapfrog steps, by the values of `kernel`.
 _KERNELS: dict[str, Callable[[int], PathKernel]] = {
     "elliptical_slice": lambda max_leapfrog: EllipticalSlices(),
     "hmc": lambda max_leapfrog: TrajectoryKernel(Trajectory(max_steps=max_leapfrog)),
     "rmhmc": lambda max_leapfrog: RiemannianKernel(RiemannianTrajectory(max_steps=max_leapfrog)),
 }
+#: Functions of a model and theta that return q, by the values of `start`.
 _STARTS: dict[str, Callable[[LatentGP, FloatArray], GaussianApproximation]] = {
-    "ep": _ep,
-    "laplace": _laplace,
-    "prior": _prior,
+    "ep": _start_at_ep,
+    "laplace": _start_at_laplace,
+    "prior": _start_at_prior,
 }
+#: Functions of the number of temperatures, by the values of `temperatures`.
 _TEMPERATURES: dict[str, Callable[[int], FloatArray]] = {
     "geometric": geometric_temperatures,
     "linear": linear_temperatures,

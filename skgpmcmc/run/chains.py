@@ -1,16 +1,16 @@
-"""Parallel chains: rounds of sampling, and what continues them.
+"""Parallel chains: set-up, burn-in, and rounds of sampling until they converge.
 
-One or several models (the classes of a one-vs-rest problem) share a pool of workers. Work goes in
-rounds of fixed length: workers return states and draws, and the parent looks at progress, stop
-requests, convergence and interrupts between rounds. Nothing depends on the number of workers: every
-chain has its own random stream, rounds have the same length everywhere, and BLAS runs on one
-thread.
+One or several models (the classes of a one-vs-rest problem) share a pool of workers. Work is done
+in rounds of fixed length: workers return states and draws, and between rounds the parent process
+checks progress, stop requests, convergence and interrupts. Results do not depend on the number of
+workers: every chain has its own random stream, rounds have the same length everywhere, and BLAS
+runs on one thread.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -29,25 +29,25 @@ from ..model.names import element_names
 from ..parallel.threads import one_thread
 from ..parallel.workers import Call, Journal, LostWorkersError, Workers, join_results
 from ..samplers.base import Sampler
-from .convergence import StoppingRule
+from .convergence import ConvergenceGoal
 from .progress import (
     ConvergenceStatus,
     Effort,
     Monitor,
     Progress,
     WorkPlan,
-    likely_draws,
+    estimate_n_draws,
     plan_work,
-    seconds_per_iteration,
+    time_iteration,
 )
 from .records import ModelRun, PausedChain, SamplingRun
-from .set_ups import ChainSettings, set_up_all
+from .set_ups import ChainSettings, SetUpResult, set_up_all
 
-#: Iterations between two looks of the parent at the chains.
+#: Iterations of a round, after which the parent process checks the chains.
 ROUND_LENGTH = 50
-#: Fewest iterations of a round, where few are missing.
+#: Fewest iterations that chains make at a time, even if they seem to need fewer to converge.
 _SHORTEST_ROUND = 10
-#: Rows from which even the first evaluation takes so long that its time is estimated before.
+#: Rows beyond which the time of a fit is estimated before its first evaluation, which takes long.
 _ROWS_TIMED_FIRST = 2000
 
 
@@ -67,7 +67,7 @@ def sample_chains(
     n_draws: int,
     seed: np.random.SeedSequence,
     cheap: CheapApproximation | None = None,
-    stop: StoppingRule | None = None,
+    stop: ConvergenceGoal | None = None,
     n_jobs: int | None = None,
     monitor: Monitor | None = None,
     journal: Journal | None = None,
@@ -79,9 +79,9 @@ def sample_chains(
     models : sequence of LatentGP
         One per binary problem.
     sampler : Sampler
-        Makes the set-up, which makes the transitions.
+        Makes the set-up, which returns the transitions.
     approximation : Approximation
-        What the sampler builds on.
+        Gaussian approximation of p(f | y, theta) that the sampler uses.
     n_importance : int or None
         Draws per likelihood estimate; None leaves the choice to the sampler.
     n_chains : int
@@ -93,16 +93,16 @@ def sample_chains(
     seed : numpy.random.SeedSequence
         Every chain spawns its own stream from it.
     cheap : CheapApproximation, optional
-        What proposes, for the samplers that move by one.
-    stop : StoppingRule, optional
-        Ends sampling at the first round after which it is met.
+        Cheap posterior of theta that proposes, for the samplers that need one.
+    stop : ConvergenceGoal, optional
+        Sampling ends at the first round after which it is met.
     n_jobs : int, optional
         Workers of joblib; their number never changes a draw.
     monitor : Monitor, optional
-        Looked at between rounds. An interrupt or a stop request keeps the complete rounds of
-        draws; before the first of them an interrupt is raised again.
+        Receives progress, and may ask to stop, between rounds. An interrupt or a stop request
+        keeps the complete rounds of draws; before the first of them an interrupt is raised again.
     journal : Journal, optional
-        Keeps what workers return, and hands it out when an earlier run is followed again.
+        Stores what workers return, and returns it when the same run is repeated.
 
     Returns
     -------
@@ -118,28 +118,20 @@ def sample_chains(
     clock = time.perf_counter()
     monitor = monitor or Monitor()
     n_discarded = sampler.n_warmup(n_warmup)
-    n_iterations = n_chains * (n_discarded + likely_draws(n_draws, stop, n_chains))
-    plan = plan_work(
-        models, n_iterations, n_chains, n_jobs, sampler.n_set_up_evaluations(len(models[0].start))
-    )
+    settings = ChainSettings(sampler, approximation, n_chains, n_importance, n_discarded, cheap)
+    plan = _plan_run(models, settings, n_draws, stop, n_jobs)
     if plan.n_rows > _ROWS_TIMED_FIRST:
         in_use = approximation if sampler.approximates or sampler.integrates_f else None
-        seconds = seconds_per_iteration(models[0], in_use)
-        monitor.expect(plan.effort(seconds, "an evaluation with some of the rows"))
-    wanted = ChainSettings(sampler, approximation, n_chains, n_importance, n_discarded, cheap)
-    # Set-ups fit their emulators here: on one thread too, so that nothing depends on their number.
+        seconds = time_iteration(models[0], in_use)
+        monitor.report_effort(plan.estimate_effort(seconds, "an evaluation with some of the rows"))
+    # Set-ups fit their emulators in this process. They do so on one BLAS thread, as workers do, so
+    # that no result depends on the number of threads.
     with one_thread(), Workers(n_jobs, journal) as workers:
-        n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1
-        ready = set_up_all(models, wanted, seed, workers, n_rounds_before, monitor, plan)
-        if not workers.replays and any(one.prepared.n_burn_in for one in ready):
-            monitor.set_up("burn-in: iterations that are not kept")
-        monitor.begin_round()
-        calls = [call for one in ready for call in one.calls()]
-        parts = workers.group_calls(calls, switch_all, plan.moves_together)
-        settled = iter(join_results(workers.run(parts, "start of the chains")))
-        begun = [one.begin_run([next(settled) for _ in one.prepared.rngs]) for one in ready]
-        monitor.end_round()  # a stop request waits for the first draws
-        run = SamplingRun(begun, seconds_warmup=time.perf_counter() - clock, seconds_sampling=0.0)
+        n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1  # burn-in has the last round
+        set_ups = set_up_all(models, settings, seed, workers, n_rounds_before, monitor, plan)
+        started = _start_chains(set_ups, workers, monitor, plan)
+        seconds_warmup = time.perf_counter() - clock
+        run = SamplingRun(started, seconds_warmup=seconds_warmup, seconds_sampling=0.0)
         return _sample_more(workers, run, n_draws, stop, monitor, plan)
 
 
@@ -147,13 +139,13 @@ def continue_chains(
     run: SamplingRun,
     *,
     n_draws: int,
-    stop: StoppingRule | None = None,
+    stop: ConvergenceGoal | None = None,
     n_jobs: int | None = None,
     monitor: Monitor | None = None,
 ) -> SamplingRun:
     """Continue a run until its chains have `n_draws` kept draws each, or `stop` is met.
 
-    The draws are those that one longer run would have made.
+    The draws are those of one longer run.
     """
     models = [own.model for own in run.models]
     n_chains = len(run.models[0].chains)
@@ -162,18 +154,48 @@ def continue_chains(
         return _sample_more(workers, run, n_draws, stop, monitor or Monitor(), plan)
 
 
-class _RunningChains(NamedTuple):
-    """The chains of one model, their rounds so far, and where these have led."""
+def _plan_run(
+    models: Sequence[LatentGP],
+    settings: ChainSettings,
+    n_draws: int,
+    stop: ConvergenceGoal | None,
+    n_jobs: int | None,
+) -> WorkPlan:
+    """Return the plan of a run that begins with the set-ups."""
+    n_chains = settings.n_chains
+    n_kept = estimate_n_draws(n_draws, stop, n_chains)
+    n_iterations = n_chains * (settings.n_warmup + n_kept)
+    n_evaluations = settings.sampler.n_set_up_evaluations(len(models[0].start))
+    return plan_work(models, n_iterations, n_chains, n_jobs, n_evaluations)
 
-    own: ModelRun
-    chains: list[PausedChain]
-    rounds: tuple[list[Segment], ...] = ()  # by chain, without their states
-    missing: float = np.inf  # draws of each chain, about, by the rule
+
+def _start_chains(
+    set_ups: Sequence[SetUpResult], workers: Workers, monitor: Monitor, plan: WorkPlan
+) -> list[ModelRun]:
+    """Start all chains, make their burn-in in one round, and return the records of the models."""
+    if not workers.replays and any(one.prepared.n_burn_in for one in set_ups):
+        monitor.report_stage("burn-in: iterations that are not kept")
+    monitor.begin_round()
+    calls = [call for one in set_ups for call in one.burn_in_calls()]
+    parts = workers.group_calls(calls, switch_all, plan.moves_together)
+    burnt_in = iter(join_results(workers.run(parts, "start of the chains")))
+    started = [one.begin_run([next(burnt_in) for _ in one.prepared.rngs]) for one in set_ups]
+    monitor.end_round()  # a stop request waits for the first draws
+    return started
+
+
+class _RunningChains(NamedTuple):
+    """The chains of one model, and the rounds of draws that are being added to its run."""
+
+    own: ModelRun  # as it was before these rounds
+    chains: list[PausedChain]  # after these rounds
+    rounds: tuple[list[Segment], ...] = ()  # one segment per chain, without its state
+    n_missing: float = np.inf  # estimate of the draws that each chain still needs for the goal
 
     @property
     def n_new(self) -> int:
-        """Draws of each chain since."""
-        return sum(len(chains[0].theta) for chains in self.rounds)
+        """Draws of each chain in these rounds."""
+        return sum(len(segments[0].theta) for segments in self.rounds)
 
     @property
     def n_draws(self) -> int:
@@ -182,98 +204,112 @@ class _RunningChains(NamedTuple):
 
     @property
     def is_replayed(self) -> bool:
-        """Whether a journal has more draws of these chains, and so not their states here."""
+        """Whether the states are missing, because a journal has further draws of these chains."""
         return any(chain.state is None for chain in self.chains)
 
     @property
     def judged_quantities(self) -> tuple[FloatArray, list[str]]:
-        """What the chains are judged by, (n_chains, n, k), and its k names."""
+        """The quantities of which the goal is checked, (n_chains, n, k), and their k names."""
         draws = self.own.judged_quantities(self.rounds)
         names = element_names(self.own.model.hyperprior.names)
         return draws, names or ["f"] * draws.shape[2]
 
     def goes_on(self, end: int) -> bool:
-        """Whether the chains are to have more draws, up to `end`."""
-        return self.missing > 0.0 and self.n_draws < end
+        """Whether the goal is missed and the chains have fewer than `end` draws."""
+        return self.n_missing > 0.0 and self.n_draws < end
 
-    def calls(self, end: int) -> list[Call]:
-        """Return the work of all chains until the next look at them."""
-        if not self.goes_on(end):
-            return []
-        left = end - self.n_draws  # in this round; less if fewer are missing
-        length = min(left, max(_SHORTEST_ROUND, int(np.ceil(min(self.missing, left)))))
+    def make_calls(self, end: int) -> list[Call]:
+        """Return one call for each chain: its next draws, up to `end` at most."""
+        n_left = end - self.n_draws
+        n_missing = int(np.ceil(min(self.n_missing, n_left)))
+        length = min(n_left, max(_SHORTEST_ROUND, n_missing))
         return [joblib.delayed(sample)(self.own.model, *chain, length) for chain in self.chains]
 
     def with_segments(
-        self, segments: Iterator[Segment], stop: StoppingRule | None
+        self, segments: Sequence[Segment], stop: ConvergenceGoal | None
     ) -> _RunningChains:
-        """Return where another round has led. States serve the next round only."""
-        pairs = [(chain, next(segments)) for chain in self.chains]
+        """Return these chains after another segment of each, judged by the goal."""
+        pairs = list(zip(self.chains, segments, strict=True))
         chains = [PausedChain(chain.transition, new.state, new.rng) for chain, new in pairs]
-        kept = [new._replace(state=None) for _, new in pairs]
-        grown = self._replace(chains=chains, rounds=(*self.rounds, kept))
+        kept = [new._replace(state=None) for new in segments]  # only the next round needs states
+        longer = self._replace(chains=chains, rounds=(*self.rounds, kept))
         if stop is None:
-            return grown
-        share = stop.missing(self.own.judged_quantities(grown.rounds))
-        return grown._replace(missing=share * grown.n_draws)
+            return longer
+        share = stop.estimate_missing(self.own.judged_quantities(longer.rounds))
+        return longer._replace(n_missing=share * longer.n_draws)
 
 
 def _sample_more(
     workers: Workers,
     run: SamplingRun,
     n_draws: int,
-    stop: StoppingRule | None,
+    stop: ConvergenceGoal | None,
     monitor: Monitor,
     plan: WorkPlan,
 ) -> SamplingRun:
     """Sample in rounds until `n_draws`, convergence, a stop request or an interrupt.
 
-    Every model ends for itself: the draws of one do not depend on the others.
+    Every model stops separately: its draws do not depend on those of the others.
     """
-    clock = time.perf_counter()
+    begin = time.perf_counter()
+    begin_computing = begin  # later, if the first rounds come from a journal
     interrupted = False
-    computing = clock  # since when draws are computed, and not taken from a journal
-    grown = [_RunningChains(own, own.chains) for own in run.models]
-    likely = likely_draws(n_draws, stop, len(grown[0].chains))
+    running = [_RunningChains(own, own.chains) for own in run.models]
+    n_expected = estimate_n_draws(n_draws, stop, len(running[0].chains))
     try:
         for _ in range(n_rounds(n_draws - run.n_draws)):
             monitor.begin_round()
-            begun = min(one.n_draws for one in grown if one.missing > 0.0)
-            end = min(begun + ROUND_LENGTH, n_draws)
-            while any(one.goes_on(end) for one in grown):
-                calls = [call for one in grown for call in one.calls(end)]
-                parts = workers.group_calls(calls, sample_all, plan.moves_together)
-                segments = iter(join_results(workers.run(parts, "draws")))
-                grown = [
-                    one.with_segments(segments, stop) if one.goes_on(end) else one for one in grown
-                ]
-            n_computed = max(one.n_new for one in grown) - workers.n_replayed
-            if n_computed == 0:
-                computing = time.perf_counter()
-            pace = (time.perf_counter() - computing) / n_computed if n_computed else None
-            if pace is not None:
-                monitor.expect(Effort(plan, max(likely - end, 0) * pace, "the draws so far"))
-            enough = end >= n_draws or not any(one.missing > 0.0 for one in grown)
-            monitor.report_draws(
-                Progress(end, n_draws, pace, enough, partial(_convergence_status, grown))
-            )
-            if monitor.end_round() or not any(one.missing > 0.0 for one in grown):
+            n_before = min(one.n_draws for one in running if one.n_missing > 0.0)
+            end = min(n_before + ROUND_LENGTH, n_draws)
+            while any(one.goes_on(end) for one in running):
+                running = _make_draws(running, end, stop, workers, plan)
+            n_computed = max(one.n_new for one in running) - workers.n_replayed
+            now = time.perf_counter()
+            seconds: float | None = None  # for one draw of every chain
+            if n_computed:
+                seconds = (now - begin_computing) / n_computed
+                left = max(n_expected - end, 0) * seconds
+                monitor.report_effort(Effort(plan, left, "the draws so far"))
+            else:
+                begin_computing = now
+            has_converged = not any(one.n_missing > 0.0 for one in running)
+            is_complete = has_converged or end >= n_draws
+            judge = partial(_convergence_status, running)
+            monitor.report_draws(Progress(end, n_draws, seconds, is_complete, judge))
+            if monitor.end_round() or has_converged:
                 break
     except (KeyboardInterrupt, LostWorkersError) as error:
-        n_kept = min(one.n_draws for one in grown)
-        if not n_kept or any(one.is_replayed for one in grown):
+        n_kept = min(one.n_draws for one in running)
+        if not n_kept or any(one.is_replayed for one in running):
             raise
         interrupted = True
         warn(
             f"Sampling was interrupted: the {n_kept} draws per chain of the complete rounds (of "
             f"{n_draws} asked for) are kept. {error}".rstrip()
         )
-    seconds = run.seconds_sampling + time.perf_counter() - clock
-    models = [one.own.with_rounds(one.rounds, one.chains) for one in grown]
-    return replace(run, models=models, seconds_sampling=seconds, interrupted=interrupted)
+    seconds_sampling = run.seconds_sampling + time.perf_counter() - begin
+    models = [one.own.with_rounds(one.rounds, one.chains) for one in running]
+    return replace(run, models=models, seconds_sampling=seconds_sampling, interrupted=interrupted)
 
 
-def _convergence_status(grown: Sequence[_RunningChains]) -> ConvergenceStatus:
-    """Judge all chains by the draws that there are."""
-    counts = [s.counts for one in grown for chains in one.rounds for s in chains]
-    return ConvergenceStatus.of([one.judged_quantities for one in grown], sum_counts(counts))
+def _make_draws(
+    running: Sequence[_RunningChains],
+    end: int,
+    stop: ConvergenceGoal | None,
+    workers: Workers,
+    plan: WorkPlan,
+) -> list[_RunningChains]:
+    """Make the next draws of the chains that have not met the goal, up to `end` at most."""
+    calls = [call for one in running if one.goes_on(end) for call in one.make_calls(end)]
+    parts = workers.group_calls(calls, sample_all, plan.moves_together)
+    segments = iter(join_results(workers.run(parts, "draws")))
+    return [
+        one.with_segments([next(segments) for _ in one.chains], stop) if one.goes_on(end) else one
+        for one in running
+    ]
+
+
+def _convergence_status(running: Sequence[_RunningChains]) -> ConvergenceStatus:
+    """Judge all chains by their draws so far."""
+    counts = [s.counts for one in running for segments in one.rounds for s in segments]
+    return ConvergenceStatus.of([one.judged_quantities for one in running], sum_counts(counts))

@@ -1,11 +1,11 @@
 """Checkpoint files, from which an interrupted run continues with the same draws.
 
 A run is determined by its settings and by the results of its workers. The file contains the results
-of all batches of work in their order. To continue, the same code runs again, but takes these
-results from the file instead of computing them, as long as there are any.
+of all batches of work in their order. To continue a run, the same code runs again, but takes the
+results from the file instead of computing them, until the file has no more.
 
-Draws are stored by chain, with only the state after the last draw. So a run with rounds of other
-lengths, such as one with more draws or a larger target, can use the file too.
+Draws are stored by chain, with the state after the last draw and no other. So a run with rounds of
+other lengths, such as one with more draws or a larger target, can use the file too.
 """
 
 from __future__ import annotations
@@ -32,30 +32,32 @@ from ..storage.sealed import UnreadableError, read_sealed, write_sealed
 
 @dataclass(eq=False)
 class _Tape:
-    """The draws of one chain, and how far they have been handed out."""
+    """The recorded draws of one chain, which a run reads in their order."""
 
     segments: list[Segment] = field(default_factory=list)  # without states and streams
-    end: Any = None  # state and stream after the last of them, as they are written
-    position: int = 0  # draws that were handed out
-    n_replayed: int = 0  # of these, those that were there before anybody asked
-    stream: np.random.Generator | None = None  # what was handed out with them; tells chains apart
+    end: Any = None  # the state and the stream after the last draw, in written form
+    position: int = 0  # draws that the run has read
+    n_replayed: int = 0  # draws that the run has read and not computed
+    stream: np.random.Generator | None = (
+        None  # the stream last returned, which identifies the chain
+    )
 
     @property
     def length(self) -> int:
-        """Draws of the chain."""
+        """Number of recorded draws."""
         return sum(len(segment.theta) for segment in self.segments)
 
     @property
-    def ahead(self) -> int:
-        """Draws that nobody has asked for yet."""
+    def n_unread(self) -> int:
+        """Number of recorded draws that the run has not read."""
         return self.length - self.position
 
-    def take(self, n: int) -> list[Segment]:
-        """Hand out the next n draws, or as many as there are; in parts, without their states.
+    def read(self, n: int) -> list[Segment]:
+        """Read the next n draws, or as many as there are, as segments without states.
 
-        Counts go with the last draw of the segment that they are of.
+        The counts of a recorded segment are returned with its last draw.
         """
-        found = []
+        parts = []
         begin = 0
         stop = min(self.position + n, self.length)
         for segment in self.segments:
@@ -68,10 +70,10 @@ class _Tape:
                 f = segment.f[rows]
                 marked = segment.marked[rows]
                 counts = segment.counts if high == end else sum_counts([])
-                found.append(segment._replace(theta=theta, f=f, counts=counts, marked=marked))
+                parts.append(segment._replace(theta=theta, f=f, counts=counts, marked=marked))
             begin = end
         self.position = stop
-        return found
+        return parts
 
 
 class Checkpoint:
@@ -80,10 +82,10 @@ class Checkpoint:
     Parameters
     ----------
     path : Path
-        The file. If it exists, the run takes its results.
+        The file. If it exists, the run takes its results from there.
     about : mapping of str to str
-        Settings and data that determine the run, by the names of the parameters; those in the file
-        must be the same.
+        Settings and data that determine the run, by the names of the parameters. They must equal
+        those in the file.
     seed : sequence of int
         Words of the seed.
     free_seed : bool
@@ -109,24 +111,25 @@ class Checkpoint:
         self.seed = list(seed)
         self._about = dict(about)
         self._shown = dict(shown)
-        #: Of set-up and burn-in: model and stage, and the results.
+        #: Each batch of set-ups and burn-in: its model and stage, and its results.
         self._batches: list[tuple[str, list[StoredRecord]]] = []
         self._tapes: list[_Tape] = []
-        self._versions = _versions()
-        self._next = 0  # batch to be handed out
+        self._versions = _describe_versions()
+        self._next = 0  # position of the batch that the run needs next
+        # The batch in progress: its calls, its name, and the draws of each call that are recorded.
         self._calls: list[Call] = []
         self._name = ""
-        self._served: list[tuple[_Tape, list[Segment]]] = []
-        self._warned = False
+        self._parts_read: list[tuple[_Tape, list[Segment]]] = []
+        self._has_warned = False
         if path.exists():
-            self._take(read_checkpoint(path), free_seed)
+            self._restore(read_checkpoint(path), free_seed)
         else:
-            self._write(self._refuse)
+            self._write(self._raise_unwritable)
 
     @property
     def replays(self) -> bool:
         """Whether the file still contains results that the run has not yet taken."""
-        return self._next < len(self._batches) or any(tape.ahead > 0 for tape in self._tapes)
+        return self._next < len(self._batches) or any(tape.n_unread > 0 for tape in self._tapes)
 
     @property
     def n_replayed(self) -> int:
@@ -136,15 +139,15 @@ class Checkpoint:
     # --- the journal ------------------------------------------------------------------------------
 
     def find_missing(self, calls: list[Call], name: str) -> list[Call]:
-        """Return those of a named batch of calls whose results are not in the file."""
+        """Return calls that make the results of a named batch that are not in the file."""
         self._calls = calls
         self._name = name
         if self._next < len(self._batches):
-            there, results = self._batches[self._next]
-            self._check_replayed(there, len(results))
+            name_in_file, results = self._batches[self._next]
+            self._check_replayed(name_in_file, len(results))
             return []
         if _is_round(calls):
-            return self._missing_draws()
+            return self._calls_for_missing_draws()
         return [(_call_and_write, (call, False), {}) for call in calls]
 
     def fill_in(self, done: list[Any]) -> list[Any]:
@@ -155,48 +158,49 @@ class Checkpoint:
             is_new = self._next == len(self._batches)
             batch = (self._name, done) if is_new else self._batches[self._next]
             results = [
-                _read(written, _unwritten_part(call))
+                _read_result(written, _unwritten_part(call))
                 for written, call in zip(batch[1], self._calls, strict=True)
             ]
             if any(isinstance(result, Done) and result.cut for result in results):
-                return results  # of a run in a hurry, which nobody is to follow
+                return results  # not stored: another run would not be cut short at the same place
             if is_new:
                 self._batches.append(batch)
             self._next += 1
         if done:
-            self._write(self._complain)
+            self._write(self._warn_unwritable)
         return results
 
-    def _check_replayed(self, there: str, n_there: int) -> None:
-        """Refuse a file whose results are those of another batch of calls."""
-        if (there, n_there) != (self._name, len(self._calls)):
+    def _check_replayed(self, name_in_file: str, n_in_file: int) -> None:
+        """Refuse a file whose next results belong to another batch of calls."""
+        if (name_in_file, n_in_file) != (self._name, len(self._calls)):
             raise ValueError(
                 f"checkpoint={str(self.path)!r} cannot be followed: its batch {self._next + 1} has "
-                f"{n_there} results of {there!r}, and this fit needs {len(self._calls)} of "
-                f"{self._name!r}. It was made with {self._versions}; here is {_versions()}. Delete "
-                "the file, or choose another path."
+                f"{n_in_file} results of {name_in_file!r}, and this fit needs "
+                f"{len(self._calls)} of {self._name!r}. It was made with {self._versions}; here is "
+                f"{_describe_versions()}. Delete the file, or choose another path."
             )
 
-    def _missing_draws(self) -> list[Call]:
+    def _calls_for_missing_draws(self) -> list[Call]:
+        """Read the draws of each call that are recorded, and return calls that make the rest."""
         if not self._tapes:
             self._tapes = [_Tape() for _ in self._calls]
-        self._served = []
+        self._parts_read = []
         calls: list[Call] = []
-        for tape, (_, arguments, _) in zip(self._their_tapes(), self._calls, strict=True):
+        for tape, (_, arguments, _) in zip(self._tapes_of_calls(), self._calls, strict=True):
             model, transition, state, stream, n = arguments
-            parts = tape.take(n)
+            parts = tape.read(n)
             tape.n_replayed += sum(len(part.theta) for part in parts)
-            self._served.append((tape, parts))
+            self._parts_read.append((tape, parts))
             left = n - sum(len(part.theta) for part in parts)
             if left and parts:  # the tape ends within this call
-                state, stream = _read(tape.end, model)
+                state, stream = _read_result(tape.end, model)
             if left:
                 own = (model, transition, state, stream, left)
                 calls.append((_call_and_write, ((sample, own, {}), True), {}))
         return calls
 
-    def _their_tapes(self) -> list[_Tape]:
-        """Return the tape of each call: chains are known by their streams."""
+    def _tapes_of_calls(self) -> list[_Tape]:
+        """Return the tape of each call; streams identify the chains."""
         if all(tape.stream is None for tape in self._tapes):  # the first round of all chains
             if len(self._tapes) != len(self._calls):
                 self._check_replayed(self._name, len(self._tapes))
@@ -205,38 +209,38 @@ class Checkpoint:
         return [next(t for t in self._tapes if t.stream is stream) for stream in streams]
 
     def _fill_in_draws(self, done: list[Any]) -> list[Segment]:
-        """Put what was computed on the tapes, and return the draws of each call."""
+        """Append the computed draws to the tapes, and return the draws of each call."""
         new = iter(done)
         results = []
-        for (tape, parts), call in zip(self._served, self._calls, strict=True):
+        for (tape, parts), call in zip(self._parts_read, self._calls, strict=True):
             model, *_, n = call[1]
             if n > sum(len(part.theta) for part in parts):
                 draws, tape.end = next(new)
                 tape.segments.append(from_arrays(draws, model))
-                parts = [*parts, *tape.take(n)]
+                parts = [*parts, *tape.read(n)]
             state = None
             stream = copy.deepcopy(call[1][3])
-            if not tape.ahead:
-                state, stream = _read(tape.end, model)
+            if not tape.n_unread:
+                state, stream = _read_result(tape.end, model)
             tape.stream = stream
             results.append(join_segments(parts)._replace(state=state, rng=stream))
         return results
 
     # --- the file ---------------------------------------------------------------------------------
 
-    def _take(self, content: Mapping[str, Any], free_seed: bool) -> None:
-        """Go on from what a file has, if it is of this run."""
+    def _restore(self, content: Mapping[str, Any], free_seed: bool) -> None:
+        """Take over the content of a file, or refuse a file of another run."""
         if content["package"] != _package_version():
             raise ValueError(
                 f"checkpoint={str(self.path)!r} was made with skgpmcmc {content['package']}, and "
                 f"this is {_package_version()}: only the same version makes the same draws. Delete "
                 "the file, choose another path, or install that version."
             )
-        there = content["about"]
+        about = content["about"]
         changed = sorted(
             name
-            for name in there.keys() | self._about.keys()
-            if there.get(name) != self._about.get(name)
+            for name in about.keys() | self._about.keys()
+            if about.get(name) != self._about.get(name)
         )
         if not free_seed and content["seed"] != self.seed:
             changed.append("random_state")
@@ -278,19 +282,19 @@ class Checkpoint:
         except OSError as error:
             on_failure(error)
 
-    def _refuse(self, error: OSError) -> None:
+    def _raise_unwritable(self, error: OSError) -> None:
         raise ValueError(
             f"checkpoint={str(self.path)!r} cannot be written ({error}). Choose a path in a folder "
             "that is there, and writable."
         ) from error
 
-    def _complain(self, error: OSError) -> None:
-        if not self._warned:
+    def _warn_unwritable(self, error: OSError) -> None:
+        if not self._has_warned:
             warn(
                 f"checkpoint={str(self.path)!r} cannot be written ({error}): the fit goes on, and "
                 "the file stays as it was. Make room, and later rounds are written again."
             )
-        self._warned = True
+        self._has_warned = True
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:
@@ -303,7 +307,7 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     """
     try:
         content = read_sealed(path)
-        missing = _PARTS - content.keys()
+        missing = _CONTENT_KEYS - content.keys()
         if missing:
             raise UnreadableError(f"it has no {sorted(missing)}")
     except (UnreadableError, OSError) as error:
@@ -314,37 +318,39 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     return content
 
 
-_PARTS = {"package", "about", "shown", "seed", "versions", "batches", "tapes"}
+#: Entries of a checkpoint file.
+_CONTENT_KEYS = {"package", "about", "shown", "seed", "versions", "batches", "tapes"}
 
 
 def _package_version() -> str:
     return str(sys.modules[__name__.partition(".")[0]].__version__)
 
 
-def _versions() -> str:
+def _describe_versions() -> str:
     return f"Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}"
 
 
 def _is_round(calls: Sequence[Call]) -> bool:
-    """Whether some calls sample draws that are kept."""
+    """Whether some calls make draws that are kept."""
     return any(function is sample for function, *_ in calls)
 
 
 def _unwritten_part(call: Call) -> Any:
-    """Return the part of a call that its result is not written with: the model."""
+    """Return the model of a call, which its written result refers to and does not contain."""
     function, arguments, _ = call
     return arguments[1][0] if function is perform else arguments[0]
 
 
-def _read(written: StoredRecord, given: Any) -> Any:
-    """Return what was written, with arrays of its own, which who reads it may change."""
+def _read_result(written: StoredRecord, given: Any) -> Any:
+    """Return a result whose arrays are copies, so that its user may change them."""
     return from_arrays(copy.deepcopy(written), given)
 
 
 def _call_and_write(call: Call, draws: bool) -> Any:
-    """Make a call where the worker is, and write its result there: only it has the same parts.
+    """Make a call in a worker, and return the result in written form.
 
-    Of draws the state and the stream at the end are apart.
+    The worker writes, because its result refers to parts of its own copy of the model. Of `draws`
+    the state and the stream at their end are written separately.
     """
     function, arguments, _ = call
     result = function(*arguments)

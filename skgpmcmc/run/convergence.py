@@ -1,4 +1,4 @@
-"""When chains have converged: R-hat, effective sample sizes, and the rule by which they end."""
+"""Convergence of chains: R-hat, effective sample sizes, and the goal at which sampling stops."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from .._typing import BoolArray, FloatArray
 #: Below this effective sample size the Monte Carlo error of a posterior mean exceeds a tenth of
 #: the posterior standard deviation, and R-hat itself is unreliable.
 MIN_ESS = 100.0
+#: Pareto shape k of the tail of importance weights above which averages with them, and the standard
+#: errors of these averages, are unreliable (Vehtari, Simpson, Gelman, Yao & Gabry, 2024).
+MAX_PARETO_K = 0.7
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +44,7 @@ def summarize_convergence(samples: FloatArray) -> ConvergenceSummary:
     ess_bulk = np.zeros(p)
     ess_tail = np.zeros(p)
     mcse_mean = np.full(p, np.nan)
-    samples, usable = comparable(samples)
+    samples, usable = split_and_screen(samples)
     if usable.any():
         x = samples[:, :, usable]
         axes = {"chain_axis": 0, "draw_axis": 1}
@@ -62,9 +65,9 @@ def rank_r_hat(samples: FloatArray) -> FloatArray:
     localization: an improved R-hat*.
     """
     r_hat = np.full(samples.shape[2], np.inf)
-    samples, usable = comparable(samples)
+    samples, usable = split_and_screen(samples)
     if usable.any():
-        with np.errstate(divide="ignore", invalid="ignore"):  # halves of chains that do not move
+        with np.errstate(divide="ignore", invalid="ignore"):  # a half of a chain may not move
             values = array_stats.rhat(samples[:, :, usable], chain_axis=0, draw_axis=1)
         r_hat[usable] = np.where(np.isnan(values), np.inf, values)
     return r_hat
@@ -75,8 +78,12 @@ def min_draws(n_chains: int) -> int:
     return 8 if n_chains == 1 else 4
 
 
-def comparable(samples: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Return at least two chains, and a mask of the p components that can be compared."""
+def split_and_screen(samples: FloatArray) -> tuple[FloatArray, BoolArray]:
+    """Return at least two chains, and a mask of the p components that can be compared.
+
+    A single chain is split into halves. A component can be compared if it is finite and moves in
+    every chain, and the chains have `min_draws` draws.
+    """
     n_chains, n_draws, p = samples.shape
     if n_draws < min_draws(n_chains):
         return samples, np.zeros(p, dtype=bool)
@@ -87,61 +94,56 @@ def comparable(samples: FloatArray) -> tuple[FloatArray, BoolArray]:
     return samples, np.isfinite(samples).all(axis=(0, 1)) & moves
 
 
-def least_ess(target_ess: float | None) -> float:
-    """Return the effective sample size that both bulk and tail must reach."""
-    return MIN_ESS if target_ess is None else max(target_ess, MIN_ESS)
-
-
-def enough(
-    r_hat: FloatArray,
-    ess_bulk: FloatArray,
-    ess_tail: FloatArray,
-    max_rhat: float,
-    target_ess: float | None = None,
-) -> BoolArray:
-    """Whether the draws are enough, for each quantity; all arrays (p,).
-
-    R-hat has to be at most `max_rhat`, and the effective sample sizes of bulk and tail at least
-    `target_ess` and at least MIN_ESS. Both the end of sampling and the warnings use this rule.
-    """
-    least = least_ess(target_ess)
-    return (r_hat <= max_rhat) & (np.minimum(ess_bulk, ess_tail) >= least)
-
-
 @dataclass(frozen=True)
-class StoppingRule:
-    """Criterion by which sampling of a model stops.
+class ConvergenceGoal:
+    """The convergence that sampling aims at: sampling stops there, and a fit warns short of it.
 
     Attributes
     ----------
-    target_ess : float
-        Effective sample size that every quantity must reach, in bulk and tail; see `enough`.
     max_rhat : float
         Largest R-hat of any quantity.
+    target_ess : float or None, default=None
+        Effective sample size that every quantity must reach, in bulk and tail; None asks for no
+        more than `MIN_ESS`, which is the least in any case.
     """
 
-    target_ess: float
     max_rhat: float
+    target_ess: float | None = None
 
-    def missing(self, samples: FloatArray) -> float:
+    @property
+    def min_ess(self) -> float:
+        """Effective sample size that bulk and tail of every quantity must reach."""
+        return MIN_ESS if self.target_ess is None else max(self.target_ess, MIN_ESS)
+
+    def is_met(self, r_hat: FloatArray, ess_bulk: FloatArray, ess_tail: FloatArray) -> BoolArray:
+        """Whether each quantity has reached the goal; all arrays (p,)."""
+        return (r_hat <= self.max_rhat) & (np.minimum(ess_bulk, ess_tail) >= self.min_ess)
+
+    def growth_needed(self, r_hat: float, ess: float) -> float:
+        """Return how many times as many draws are needed; infinite if the draws do not tell.
+
+        Effective sample sizes grow with the number of draws. Where chains agree, R-hat exceeds 1 by
+        chance, and falls towards 1 as one over the number of draws.
+        """
+        if not (ess > 0.0 and self.max_rhat > 1.0):
+            return np.inf
+        return max(self.min_ess / ess, (r_hat - 1.0) / (self.max_rhat - 1.0))
+
+    def estimate_missing(self, samples: FloatArray) -> float:
         """Estimate how many more draws are needed, as a fraction of the present ones.
 
-        For draws of shape (n_chains, n_draws, p): 0 if they are enough, and infinity if that cannot
-        be told; see `times_as_many`.
+        Parameters
+        ----------
+        samples : ndarray of shape (n_chains, n_draws, p)
+            The present draws.
+
+        Returns
+        -------
+        float
+            0 if the goal is met; infinite if the draws do not tell, see `growth_needed`.
         """
         s = summarize_convergence(samples)
-        if enough(s.r_hat, s.ess_bulk, s.ess_tail, self.max_rhat, self.target_ess).all():
+        if self.is_met(s.r_hat, s.ess_bulk, s.ess_tail).all():
             return 0.0
         ess = float(np.minimum(s.ess_bulk, s.ess_tail).min())
-        return times_as_many(float(s.r_hat.max()), ess, self.max_rhat, self.target_ess) - 1.0
-
-
-def times_as_many(r_hat: float, ess: float, max_rhat: float, target_ess: float | None) -> float:
-    """Return how many times as many draws are needed; infinite if that cannot be told.
-
-    Effective sample sizes grow with the number of draws. Where chains agree, R-hat exceeds 1 by
-    chance, and falls towards it as one over that number.
-    """
-    if not (ess > 0.0 and max_rhat > 1.0):
-        return np.inf
-    return max(least_ess(target_ess) / ess, (r_hat - 1.0) / (max_rhat - 1.0))
+        return self.growth_needed(float(s.r_hat.max()), ess) - 1.0

@@ -1,7 +1,4 @@
-"""Convergence of the kept draws, the stopping rule, and the cost of sampling.
-
-A thin layer over arviz-stats.
-"""
+"""The table of diagnostics: convergence of the kept draws, and the cost of sampling."""
 
 from __future__ import annotations
 
@@ -11,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .._shown import TableRepr
+from .._table_repr import TableRepr
 from .._typing import FloatArray
 from ..chain.counts import Counts, acceptance_rates, sum_counts
 from ..numerics.linalg import OperationCount
 from ..setup.report import EmulatorReport
-from .convergence import enough, summarize_convergence
+from .convergence import ConvergenceGoal, summarize_convergence
 from .records import SamplingRun
 
 
@@ -33,30 +30,30 @@ class Diagnostics(TableRepr):
     r_hat, ess_bulk, ess_tail, mcse_mean : ndarray of shape (n_rows,)
         R-hat, effective sample sizes and Monte Carlo error of the mean, of theta (natural logs).
     acceptance_rate : dict of str to ndarray
-        Acceptance rates of the kept iterations by the name of the move, one per chain; of shape
-        (n_models * n_chains,). NaN for a chain that never made that move.
+        Acceptance rates of the kept iterations by the name of the move, each an array of shape
+        (n_models * n_chains,). NaN for a chain that never made the move.
     log_likelihood_sd : ndarray of shape (n_models,)
         Standard deviation of the estimate of log p(y | theta) at the posterior mean of theta. Above
         2 or so, chains get stuck; below 0.5 it hardly matters. 0 if log p(y | theta) is exact.
     emulators : list of EmulatorReport
         How well the emulator predicts, one per model; empty for samplers without one.
     n_cubic : float
-        Number of O(n^3) matrix operations of the whole run; `operations` has them by kind. A
+        Number of O(n^3) matrix operations of the whole run; `operations` counts them by kind. A
         product or solve with m columns counts m / n, a root of K with r columns (r / n)^2, and a
         factorization of r rows (r / n)^3.
     operations, sampling_operations : OperationCount
         O(n^3) operations by kind: of the whole run, and of the kept iterations alone.
     n_likelihood_evaluations, n_sampling_evaluations : float
-        Evaluations of the marginal likelihood, including those of rejected proposals: of the whole
-        run, and of the kept iterations alone. A refresh of m particles counts m / n.
+        Evaluations of the marginal likelihood in the whole run, and in the kept iterations alone.
+        Rejected proposals count. A refresh of m particles counts m / n.
     n_failed : int
         Proposals rejected because a factorization failed, or because a Riemannian trajectory had
         no solution or no way back.
     seconds_warmup, seconds_sampling : float
         Wall time.
     in_use : dict of str to str
-        Those of "sampler", "approximation" and "n_importance" that had an effect, with their
-        values. Samplers ignore names and numbers that they do not use.
+        Values of those parameters among "sampler", "approximation" and "n_importance" that had an
+        effect. Samplers ignore parameters that they do not use.
     """
 
     names: list[str]
@@ -83,19 +80,16 @@ class Diagnostics(TableRepr):
         return self.operations.total
 
     def converged(self, max_rhat: float, target_ess: float | None = None) -> bool:
-        """Whether every R-hat and every effective sample size is good enough; see `enough`."""
-        return not self.not_converged(max_rhat, target_ess)
+        """Whether every R-hat and every effective sample size meets a `ConvergenceGoal`."""
+        return not self.rows_short_of(ConvergenceGoal(max_rhat, target_ess))
 
-    def not_converged(self, max_rhat: float, target_ess: float | None = None) -> list[int]:
-        """Return the rows whose R-hat is too large or whose effective sample size is too small.
-
-        That is above `max_rhat`, or below `target_ess` or MIN_ESS in bulk or tail; see `enough`.
-        """
-        good = enough(self.r_hat, self.ess_bulk, self.ess_tail, max_rhat, target_ess)
-        return [int(i) for i in np.flatnonzero(~good)]
+    def rows_short_of(self, goal: ConvergenceGoal) -> list[int]:
+        """Return the rows whose R-hat is too large or whose effective sample size is too small."""
+        is_met = goal.is_met(self.r_hat, self.ess_bulk, self.ess_tail)
+        return [int(i) for i in np.flatnonzero(~is_met)]
 
     def row_label(self, row: int) -> str:
-        """Name of a row, with its class if there are several."""
+        """Return the name of a row, with its class if there are several."""
         if self.classes is None:
             return self.names[row]
         return f"{self.names[row]} (class {self.classes[row]})"
@@ -104,7 +98,7 @@ class Diagnostics(TableRepr):
         return "\n".join([*self._table(), *self._footer()])
 
     def _table(self) -> list[str]:
-        labels = _beside(
+        labels = _join_columns(
             ["hyper-parameter", *(self.row_label(row) for row in range(len(self.names)))],
             ["", *(plain_name(name) for name in self.names)],
         )
@@ -118,10 +112,13 @@ class Diagnostics(TableRepr):
         return [head, *rows]
 
     def _footer(self) -> list[str]:
-        rates = "; ".join(f"{name} {_range(rate)}" for name, rate in self.acceptance_rate.items())
+        rates = "; ".join(
+            f"{name} {_format_range(rate)}" for name, rate in self.acceptance_rate.items()
+        )
+        noise = _format_range(self.log_likelihood_sd)
         kinds = self.operations
         return [
-            f"acceptance: {rates}; log-likelihood noise (sd): {_range(self.log_likelihood_sd)}",
+            f"acceptance: {rates}; log-likelihood noise (sd): {noise}",
             *self._emulator_lines(),
             f"O(n^3) operations: {self.n_cubic:.0f} ({kinds.cholesky:.0f} Cholesky, "
             f"{kinds.triangular_solve:.0f} solves, {kinds.product:.0f} products, "
@@ -139,21 +136,19 @@ class Diagnostics(TableRepr):
         if not self.emulators:
             return []
         designs = [e.n_design for e in self.emulators]
-        line = (
+        text = (
             f"emulator: {min(designs)} to {max(designs)} design points, held-out error "
-            f"{_range(np.array([e.held_out_error for e in self.emulators]))}"
+            f"{_format_range(np.array([e.held_out_error for e in self.emulators]))}"
         )
         most = max(e.n_importance[1] for e in self.emulators)
-        if most > 0:  # otherwise nothing is estimated
-            line += (
-                f", error against the estimate "
-                f"{_range(np.array([e.probe_error for e in self.emulators]))}, importance draws "
-                f"{min(e.n_importance[0] for e in self.emulators)} to {most}"
-            )
-        return [line]
+        if most > 0:  # zero if the sampler estimates no likelihood
+            fewest = min(e.n_importance[0] for e in self.emulators)
+            errors = _format_range(np.array([e.probe_error for e in self.emulators]))
+            text += f", error against the estimate {errors}, importance draws {fewest} to {most}"
+        return [text]
 
 
-#: What the ends of kernels' names mean, in words.
+#: Plain words for the last parts of the names of kernel hyper-parameters.
 _PLAIN_NAMES = {
     "constant_value": "variance",
     "length_scale": "length-scale",
@@ -169,8 +164,8 @@ def plain_name(name: str) -> str:
     return _PLAIN_NAMES.get(name.partition("[")[0].rpartition("__")[2], "")
 
 
-def _beside(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    """Two columns of words as one, all rows of the same width."""
+def _join_columns(left: Sequence[str], right: Sequence[str]) -> list[str]:
+    """Return two columns of words as one, with rows of the same width."""
     widths = [max(map(len, column)) for column in (left, right)]
     return [
         f"{a:<{widths[0]}}  {b:<{widths[1]}}" if widths[1] else f"{a:<{widths[0]}}"
@@ -178,7 +173,7 @@ def _beside(left: Sequence[str], right: Sequence[str]) -> list[str]:
     ]
 
 
-def _range(values: FloatArray, form: str = ".2f") -> str:
+def _format_range(values: FloatArray, form: str = ".2f") -> str:
     values = values[~np.isnan(values)]
     if not len(values):
         return "none"
@@ -202,7 +197,7 @@ def diagnose(
     names : sequence of str
         One per component of theta.
     log_likelihood_sd : ndarray of shape (n_models,)
-        Of all models of the run.
+        Standard deviation of the log-likelihood estimate, for all models of the run.
     which : sequence of int
         The models to report.
     classes : sequence, optional
@@ -237,7 +232,7 @@ def summary_fields(samples: Sequence[FloatArray]) -> dict[str, Any]:
 
 
 def count_fields(chains: Sequence[Counts], before: Counts, n_inputs: int) -> dict[str, Any]:
-    """Return the fields that follow from the counts of the chains, and of all work before them."""
+    """Return the fields of `Diagnostics` that follow from counts, of the chains and before them."""
     sampling = sum_counts(chains)
     whole = sum_counts([sampling, before])
     return {

@@ -1,4 +1,4 @@
-"""The evidence: p(y | theta), and its integral over theta."""
+"""Estimates of the evidence: p(y | theta), and its integral over theta."""
 
 from __future__ import annotations
 
@@ -27,24 +27,22 @@ from ..setup.request import N_IMPORTANCE
 from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, RandomWalk
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from ..transitions.surrogate import TMixture
-from .annealed import AnnealedImportance, near_posterior
+from .annealed import AnnealedImportance, approximate_posterior
+from .convergence import MAX_PARETO_K
+from .records import split_into_tasks
 
 #: Draws of theta for an integrated evidence.
 _N_THETA = 500
-#: Draws of theta in a task of a worker.
-_THETAS_PER_TASK = 25
 #: Draws of f for a conditional evidence.
 _N_CONDITIONAL = 4096
-#: Draws of f that are made in one call.
+#: Draws of f that are made in one call, which limits the memory.
 _DRAWS_PER_CALL = 256
-#: Share of the draws of f that come from the prior.
-_DEFENSIVE = 0.05
-#: A mass of the prior from which on it is no mere error of quadrature.
-_TOO_MUCH = 1.01
-#: A Pareto k above which means of weights, and their standard errors, are not to be trusted.
-_HEAVY = 0.7
-#: A share of all weights below which the largest one is harmless whatever the tail looks like.
-_HARMLESS = 0.02
+#: Share of the draws of f that come from the prior, which bounds the weights.
+_DEFENSIVE_SHARE = 0.05
+#: Mass of a prior above which the excess over one is more than an error of quadrature.
+_MOST_PRIOR_MASS = 1.01
+#: Share of the sum of weights up to which the largest one is harmless, whatever the tail.
+_HARMLESS_SHARE = 0.02
 
 
 class Evidence(NamedTuple):
@@ -70,22 +68,23 @@ def integrated_evidence(
     seed: int,
     n_jobs: int | None = None,
 ) -> Evidence:
-    """Estimate log p(y), theta integrated out under its prior.
+    """Estimate log p(y), with theta integrated out under its prior.
 
-    Importance sampling: p(y) is the mean of p^(y | theta) p(theta) / g(theta) over theta ~ g, a
-    mixture of t distributions in the place of the posterior. Whatever g is, and however noisy the
-    unbiased p^(y | theta), the estimate of p(y) has no bias: draws from the posterior shape g and
-    enter in no other way. So chains that have not converged cost precision, which the standard
-    error shows. With a Gaussian likelihood p(y | theta) is exact.
+    Importance sampling: p(y) is the mean of p^(y | theta) p(theta) / g(theta) over theta ~ g, where
+    g is a mixture of t distributions that covers the posterior. The estimate of p(y) has no bias
+    for any g and any unbiased p^(y | theta), as the posterior draws determine g and nothing else.
+    So chains that have not converged cost precision, which the standard error shows. With a
+    Gaussian likelihood p(y | theta) is exact.
 
     Parameters
     ----------
     model : LatentGP
-        With a proper prior of theta.
+        A model with a proper prior of theta.
     theta : ndarray of shape (..., p)
-        Draws from the posterior, natural logs; where p = 0, the result is p(y | theta).
+        Draws from the posterior, natural logs. If p = 0, the result is p(y | theta).
     estimator : PseudoMarginalMetropolis or None
-        What estimates p(y | theta) in the chains; None has EP and 64 draws do it.
+        The transition that estimates p(y | theta) in the chains. None estimates it by importance
+        sampling from EP's Gaussian with 64 draws.
     seed : int
         Seed of all random numbers.
     n_jobs : int, optional
@@ -104,41 +103,43 @@ def integrated_evidence(
     proposal = TMixture.of_draws(draws, draws.mean(axis=0)[None], np.ones(dim))
     rng = np.random.default_rng(seed)
     chosen = proposal.sample(rng, _N_THETA)
-    tasks = np.split(chosen, _N_THETA // _THETAS_PER_TASK)
-    target = _target(model, estimator)
-    found = joblib.Parallel(n_jobs=n_jobs)(
+    tasks = split_into_tasks(chosen)
+    target = _choose_target(model, estimator)
+    log_targets = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_log_targets)(target, model, some, own)
         for some, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
     )
-    return _log_mean(np.concatenate(found) - proposal.log_prob(chosen), "integrated")
+    return _log_mean(np.concatenate(log_targets) - proposal.log_prob(chosen), "integrated")
 
 
-def _target(model: LatentGP, estimator: PseudoMarginalMetropolis | None) -> MetropolisHastings[Any]:
-    """Return what evaluates p(theta) p(y | theta), or an unbiased estimate of it."""
-    still = RandomWalk(0.0)  # nobody moves
+def _choose_target(
+    model: LatentGP, estimator: PseudoMarginalMetropolis | None
+) -> MetropolisHastings[Any]:
+    """Return the transition that evaluates p(theta) p(y | theta), or an unbiased estimate of it."""
+    still = RandomWalk(0.0)  # a proposal that is never used
     if model.likelihood.quadratic:
         return MarginalMetropolis(Exact(), still, with_latent=False)
     if estimator is not None:
         return estimator
-    return PseudoMarginalMetropolis(EP(), still, N_IMPORTANCE, _DEFENSIVE)
+    return PseudoMarginalMetropolis(EP(), still, N_IMPORTANCE, _DEFENSIVE_SHARE)
 
 
 def _log_targets(
     target: MetropolisHastings[Any], model: LatentGP, theta: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Log of p(theta) p^(y | theta) at each row of theta (m, p); -inf where the chains say so."""
+    """Return log p(theta) p^(y | theta) at each row of theta, (m, p); -inf for zero."""
     with one_thread():
-        found = [target.evaluate(model, row, rng) for row in theta]
-    return np.array([-np.inf if point is None else point.log_target for point in found])
+        points = [target.evaluate(model, row, rng) for row in theta]
+    return np.array([-np.inf if point is None else point.log_target for point in points])
 
 
 def _check_proper(hyperprior: HyperPrior) -> None:
-    """Refuse a prior whose mass is beyond one: what is improper has no evidence."""
+    """Raise an error for a prior with a mass above one: an improper prior has no evidence."""
     positive = dict(zip(hyperprior.names, hyperprior.positive, strict=True))
-    for name in hyperprior.distributions:  # what shrinks together is proper
+    for name in hyperprior.distributions:  # shrinkage priors are proper, and not among these
         real = () if positive[name] else (name,)
-        mass = _mass(HyperPrior([name], hyperprior.distributions, real))
-        if mass > _TOO_MUCH:
+        mass = _integrate_density(HyperPrior([name], hyperprior.distributions, real))
+        if mass > _MOST_PRIOR_MASS:
             raise ValueError(
                 f"priors[{name!r}] has a mass of {mass:.3g} and not of one, so that there is no "
                 "evidence: use a proper prior, such as scipy.stats.gamma or scipy.stats.lognorm, "
@@ -146,8 +147,8 @@ def _check_proper(hyperprior: HyperPrior) -> None:
             )
 
 
-def _mass(prior: HyperPrior) -> float:
-    """Integral of the density of one component, where chains may be."""
+def _integrate_density(prior: HyperPrior) -> float:
+    """Return the integral of the density of a single component over the range of the chains."""
     limit = LOG_SCALE_LIMIT if prior.positive[0] else REAL_LIMIT
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", integrate.IntegrationWarning)
@@ -165,18 +166,19 @@ def conditional_evidence(
     seed: int,
     n_jobs: int | None = None,
 ) -> Evidence:
-    """Log p(y | theta) by one of `CONDITIONAL`, or by annealing that is configured.
+    """Estimate log p(y | theta) at one theta.
 
     Parameters
     ----------
     model : LatentGP
-        With any likelihood.
+        A model with any likelihood.
     theta : ndarray of shape (p,)
         Natural logs.
     method : str or AnnealedImportance
-        Where the likelihood is Gaussian, all are exact.
+        One of `CONDITIONAL_METHODS`, "ais" for annealed importance sampling with its defaults, or
+        the latter with other parameters. With a Gaussian likelihood all are exact.
     seed : int
-        Of all random numbers.
+        Seed of all random numbers.
     n_jobs : int, optional
         Workers of joblib for annealing; the result does not depend on it.
 
@@ -189,9 +191,9 @@ def conditional_evidence(
     settings = AnnealedImportance() if method == "ais" else method
     try:
         if isinstance(settings, AnnealedImportance):
-            return _by_annealing(settings, model, theta, rng, n_jobs)
+            return _estimate_by_annealing(settings, model, theta, rng, n_jobs)
         with one_thread():
-            return CONDITIONAL[settings](model, theta, rng)
+            return CONDITIONAL_METHODS[settings](model, theta, rng)
     except NotPositiveDefiniteError as error:
         raise ValueError(
             f"theta={model.hyperprior.to_natural(theta).tolist()} has no evidence, as the "
@@ -199,16 +201,18 @@ def conditional_evidence(
         ) from error
 
 
-def _by_laplace(model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> Evidence:
+def _estimate_by_laplace(model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> Evidence:
     return _approximate(Laplace(), model, theta)
 
 
-def _by_ep(model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> Evidence:
+def _estimate_by_ep(model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> Evidence:
     model.likelihood.check_single('method="ep"', 'method="laplace" or "is"')
     return _approximate(EP(), model, theta)
 
 
-def _by_corrected_ep(model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> Evidence:
+def _estimate_by_corrected_ep(
+    model: LatentGP, theta: FloatArray, rng: np.random.Generator
+) -> Evidence:
     model.likelihood.check_single('method="ep2"', 'method="laplace" or "is"')
     return Evidence(second_order_log_evidence(model, theta), 0.0)
 
@@ -217,37 +221,41 @@ def _approximate(approximation: Approximation, model: LatentGP, theta: FloatArra
     return Evidence(approximation.with_tolerance().fit(model, theta).log_evidence, 0.0)
 
 
-def _by_importance(model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> Evidence:
-    """Return the mean of importance weights, with f drawn from near p(f | y, theta)."""
+def _estimate_by_importance(
+    model: LatentGP, theta: FloatArray, rng: np.random.Generator
+) -> Evidence:
+    """Return the mean of importance weights of f drawn from a Gaussian near p(f | y, theta)."""
     if model.likelihood.quadratic:
         return _approximate(Exact(), model, theta)
-    density = near_posterior(model, theta)
+    density = approximate_posterior(model, theta)
     parts = [
-        importance_estimate(model, density, _DRAWS_PER_CALL, rng, defensive=_DEFENSIVE).log_weights
+        importance_estimate(
+            model, density, _DRAWS_PER_CALL, rng, defensive=_DEFENSIVE_SHARE
+        ).log_weights
         for _ in range(_N_CONDITIONAL // _DRAWS_PER_CALL)
     ]
     return _log_mean(np.concatenate(parts), "is")
 
 
-def _by_annealing(
+def _estimate_by_annealing(
     settings: AnnealedImportance,
     model: LatentGP,
     theta: FloatArray,
     rng: np.random.Generator,
     n_jobs: int | None,
 ) -> Evidence:
-    """Return the mean of annealed weights, with f moved from near p(f | y, theta) to there."""
+    """Return the mean of annealed weights of f moved from a Gaussian to p(f | y, theta)."""
     if model.likelihood.quadratic:
         return _approximate(Exact(), model, theta)
     return _log_mean(settings.estimate(model, theta, rng, n_jobs).log_weights, "ais")
 
 
-#: Methods for p(y | theta), by the names that estimators know.
-CONDITIONAL: dict[str, Callable[[LatentGP, FloatArray, np.random.Generator], Evidence]] = {
-    "is": _by_importance,
-    "ep": _by_ep,
-    "ep2": _by_corrected_ep,
-    "laplace": _by_laplace,
+#: Functions that estimate log p(y | theta), by the values of `method` in `log_evidence`.
+CONDITIONAL_METHODS: dict[str, Callable[[LatentGP, FloatArray, np.random.Generator], Evidence]] = {
+    "is": _estimate_by_importance,
+    "ep": _estimate_by_ep,
+    "ep2": _estimate_by_corrected_ep,
+    "laplace": _estimate_by_laplace,
 }
 
 
@@ -255,7 +263,7 @@ CONDITIONAL: dict[str, Callable[[LatentGP, FloatArray, np.random.Generator], Evi
 
 
 def _log_mean(log_weights: FloatArray, method: str) -> Evidence:
-    """Log of the mean of independent weights, and its standard error by the delta method."""
+    """Return the log of the mean of weights, and its standard error by the delta method."""
     top = log_weights.max()
     if not np.isfinite(top):
         raise ValueError(
@@ -266,18 +274,18 @@ def _log_mean(log_weights: FloatArray, method: str) -> Evidence:
     mean = weights.mean()
     n = len(weights)
     error = float(weights.std(ddof=1) / np.sqrt(n) / mean)
-    if weights.max() > _HARMLESS * n * mean:
+    if weights.max() > _HARMLESS_SHARE * n * mean:
         _warn_if_heavy(weights, method)
     return Evidence(float(top + np.log(mean)), error)
 
 
 def _warn_if_heavy(weights: FloatArray, method: str) -> None:
-    """Say that the largest weights dominate, by the shape of their tail."""
+    """Warn if a few weights dominate the mean, by the shape of the tail of all."""
     k = float(array_stats.pareto_khat(weights, None, r_eff=1.0, tail="right"))
-    if k > _HEAVY:
+    if k > MAX_PARETO_K:
         integrated = method == "integrated"
         remedy = "run longer chains" if integrated else 'use "ais", or another theta'
         warn(
             f"log_evidence(method={method!r}): the weights have a Pareto k of {k:.2f}, above "
-            f"{_HEAVY}: rely neither on the value nor on its standard error; {remedy}."
+            f"{MAX_PARETO_K}: rely neither on the value nor on its standard error; {remedy}."
         )

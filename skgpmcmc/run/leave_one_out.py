@@ -11,7 +11,7 @@ import numpy as np
 from arviz_stats.base.array import array_stats
 from scipy.special import logsumexp
 
-from .._shown import TableRepr
+from .._table_repr import TableRepr
 from .._typing import FloatArray, IntArray
 from ..chain.segment import at_work
 from ..importance.density import ReferenceDensity
@@ -20,17 +20,16 @@ from ..model.joint import LatentGP
 from ..model.observations import ExtraTargets
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..parallel.workers import Workers
-from .convergence import min_draws
-from .records import Draws
+from .convergence import MAX_PARETO_K, min_draws
+from .records import Draws, split_into_tasks
 
-#: The Pareto tail is fitted to a fifth of the draws, and to five at least.
+#: Fewest draws of all chains: the Pareto tail is a fifth of the draws, and needs at least five.
 _LEAST_DRAWS = 25
-#: Most draws of theta at which f is integrated out: they leave an error of a thirtieth of the
+#: Most draws of theta at which f is integrated out. Their Monte Carlo error is a thirtieth of the
 #: spread of the log densities over theta.
 _MOST_DRAWS = 1000
-#: Draws of theta in a task of a worker.
-_INTEGRALS_PER_TASK = 25
-#: What the weights of draws are about, and what helps if they are too uneven, by method.
+#: For each method, the quantities that the importance weights are over, and the remedy if the
+#: weights are too uneven.
 _WEIGHTS_OVER = {
     "integrated": ("the hyper-parameters", "fit the model again without each of them"),
     "psis": ("f and the hyper-parameters", 'use method="integrated"'),
@@ -54,12 +53,12 @@ class LeaveOneOut(TableRepr):
         if each row is among the data.
     elpd_i, pareto_k : ndarray of shape (n,)
         For each row: its log predictive density, and the Pareto shape of the tail of its importance
-        weights, which should not exceed 0.7. The latter is infinite if the largest weights are
+        weights, which should not exceed 0.7. The shape is infinite if the largest weights are
         equal, as then nothing is known about the tail; and zero if there are no weights, because
         all hyper-parameters are fixed.
     method : {"integrated", "psis"}
-        What the importance weights are about: the hyper-parameters alone, with the latent function
-        integrated out at each draw of them, or the latent function as well.
+        Quantities that the importance weights are over: the hyper-parameters alone, with the latent
+        function integrated out at each draw of them, or the latent function as well.
     """
 
     elpd: float
@@ -72,21 +71,21 @@ class LeaveOneOut(TableRepr):
     def __str__(self) -> str:
         over, remedy = _WEIGHTS_OVER[self.method]
         numbers = f"elpd {self.elpd:.1f} +- {self.se:.1f}, p_loo {self.p_loo:.1f}"
-        bad = int((self.pareto_k > 0.7).sum())
-        if not bad:
+        n_unreliable = int((self.pareto_k > MAX_PARETO_K).sum())
+        if not n_unreliable:
             return f"{numbers} (weights over {over})"
-        rows = f"{bad} row{'s' * (bad > 1)}"
-        return f"{numbers}; {rows} with Pareto k > 0.7 of the weights over {over}: {remedy}"
+        rows = f"{n_unreliable} row{'s' * (n_unreliable > 1)} with Pareto k > {MAX_PARETO_K}"
+        return f"{numbers}; {rows} of the weights over {over}: {remedy}"
 
 
 class GivenRows(NamedTuple):
-    """Rows as they were given: a model has rows that are equal in all as one."""
+    """The training rows as the user gave them; a model merges rows that are equal in everything."""
 
-    row_of: IntArray  # (n_given,), the row of the model that each is, or is part of
+    row_of: IntArray  # (n_given,), position of the model's row that each given row belongs to
     weight: FloatArray  # (n_given,), positive
 
-    def distinct(self) -> tuple[GivenRows, IntArray]:
-        """Return those that differ, and the position of each row among them."""
+    def find_distinct(self) -> tuple[GivenRows, IntArray]:
+        """Return the distinct rows, and the position of each given row among them."""
         pairs, which = np.unique(np.column_stack(self), axis=0, return_inverse=True)
         return GivenRows(pairs[:, 0].astype(np.intp), np.asarray(pairs[:, 1])), which.ravel()
 
@@ -109,17 +108,18 @@ def pointwise_log_lik(
 class PointwiseDensities(NamedTuple):
     """Log densities of given rows at each draw; each (n_chains, n_draws, n_given).
 
-    Importance weights are the inverse of those of `observed`. The weighted mean of those of
-    `left_out` is a density given the other rows, the plain mean of those of `kept` one given all.
+    The importance weights that leave a row out are the inverse of its `observed` density. The
+    weighted mean of the `left_out` densities is a density given all other rows. The plain mean of
+    the `kept` densities is a density given all rows.
     """
 
-    observed: FloatArray
-    left_out: FloatArray
-    kept: FloatArray
+    observed: FloatArray  # of the observed target, given the other rows
+    left_out: FloatArray  # of the target in question, given the other rows
+    kept: FloatArray  # of the target in question, given all rows
 
 
 class Averages(NamedTuple):
-    """What `PointwiseDensities` come to; each (n_given,)."""
+    """Averages of `PointwiseDensities` over the draws; each (n_given,)."""
 
     left_out: FloatArray  # natural log
     kept: FloatArray  # natural log
@@ -152,15 +152,15 @@ def integrated_densities(
     Parameters
     ----------
     model : LatentGP
-        Of which the draws are.
+        The model of the draws.
     reference : ReferenceDensity or None
-        What the chains use at each theta, see `Settled.at`.
+        The Gaussian approximation that the chains use at each theta, see `Settled.at`.
     draws : Draws
         Draws of theta.
     given : GivenRows
-        What is left out, one at a time, with its whole weight.
+        The rows that are left out, one at a time, with their whole weights.
     label : float, optional
-        Ask for the density of this target instead of that of each row, once whatever the weight.
+        The target whose density is computed, with a weight of one, in place of that of each row.
     n_jobs : int, optional
         Workers of joblib; the result does not depend on it.
 
@@ -172,13 +172,13 @@ def integrated_densities(
     chosen = _thin(draws.theta)
     n_chains, n_draws, p = chosen.shape
     distinct, which = np.unique(chosen.reshape(n_chains * n_draws, p), axis=0, return_inverse=True)
-    queries = _queries(model, given, label)
-    tasks = [
-        distinct[i : i + _INTEGRALS_PER_TASK] for i in range(0, len(distinct), _INTEGRALS_PER_TASK)
-    ]
+    queries = _make_queries(model, given, label)
     with Workers(n_jobs) as workers:
         found = workers.run(
-            [joblib.delayed(_at_each)(model, reference, some, queries) for some in tasks]
+            [
+                joblib.delayed(_log_densities_at)(model, reference, some, queries)
+                for some in split_into_tasks(distinct)
+            ]
         )
     by_draw = np.concatenate(found)[which.ravel()].reshape(n_chains, n_draws, len(queries), -1)
     observed, kept, *others = np.moveaxis(by_draw, 2, 0)
@@ -187,7 +187,7 @@ def integrated_densities(
 
 
 def _thin(theta: FloatArray) -> FloatArray:
-    """Return draws that are evenly spread over each chain; one alone if all of theta is fixed."""
+    """Return draws that are evenly spread over each chain; a single one if theta is fixed."""
     n_chains, n_draws, p = theta.shape
     if not p:
         return theta[:1, :1]
@@ -195,20 +195,20 @@ def _thin(theta: FloatArray) -> FloatArray:
     return theta[:, np.linspace(0, n_draws - 1, n).round().astype(np.intp)]
 
 
-def _queries(model: LatentGP, given: GivenRows, label: float | None) -> list[Query]:
-    """Return the targets whose densities `PointwiseDensities` are."""
+def _make_queries(model: LatentGP, given: GivenRows, label: float | None) -> list[Query]:
+    """Return the queries for the densities of `PointwiseDensities`: observed, kept, left out."""
     observed = model.observations
-    (rows, weight) = given
+    rows, weight = given
     total = np.ones(len(rows)) if observed.weight is None else observed.weight[rows]
     left = total - weight
-    left[left < np.finfo(float).eps * len(rows) * total] = 0.0  # a rounding of nothing
+    left[left < np.finfo(float).eps * len(rows) * total] = 0.0  # the rounding error of a zero
     own = ExtraTargets(observed.y[rows], weight)
     asked = own if label is None else ExtraTargets(np.full(len(rows), label), np.ones(len(rows)))
     queries = [Query(rows, left, own), Query(rows, total, asked)]
     return queries if label is None else [*queries, Query(rows, left, asked)]
 
 
-def _at_each(
+def _log_densities_at(
     model: LatentGP, reference: ReferenceDensity | None, thetas: FloatArray, queries: list[Query]
 ) -> FloatArray:
     """Return the log densities that are asked for at each theta; (m, n_queries, n_given)."""
@@ -243,17 +243,17 @@ def leave_one_out(
     Parameters
     ----------
     model : LatentGP
-        Of which the draws are.
+        The model of the draws.
     draws : Draws
         Draws of theta, and of f for "psis".
     given : GivenRows
-        What is left out, one at a time; a weight multiplies the log density of its row.
+        The rows that are left out, one at a time; a weight multiplies the log density of its row.
     shift : float
         Added to every log p(y | f).
     method : {"integrated", "psis"}
-        Whether densities at each draw are those with f integrated out, or those given f.
+        Whether the densities at each draw have f integrated out, or are given f.
     reference : ReferenceDensity or None
-        What the chains use at each theta; for "integrated".
+        The Gaussian approximation that the chains use at each theta; for "integrated".
     n_jobs : int, optional
         Workers of joblib for "integrated"; the result does not depend on it.
 
@@ -265,34 +265,34 @@ def leave_one_out(
     left_out, kept, pareto_k = average_densities(
         model, draws, given, method, reference, n_jobs=n_jobs
     )
-    # Not before: a constant changes nothing else, and costs digits.
+    # Added to the averages only: a constant does not change the weights, and would cost digits.
     elpd_i = left_out + shift * given.weight
-    return _total(elpd_i, kept - left_out, pareto_k, method)
+    return _sum_over_rows(elpd_i, kept - left_out, pareto_k, method)
 
 
 def leave_one_out_of_classes(
     averages: Sequence[Averages], labels: IntArray, given: GivenRows, method: str
 ) -> LeaveOneOut:
-    """Combine binary models, one for each class against the rest, as their predictions are.
+    """Combine binary models, one for each class against the rest, by normalizing probabilities.
 
     Parameters
     ----------
     averages : sequence of Averages
-        For each class, of the label that stands for it.
+        For each class, those of the label that stands for the class.
     labels : ndarray of int of shape (n_given,)
         The class of each row.
     given : GivenRows
         A weight multiplies the log probability of its row.
     method : {"integrated", "psis"}
-        Of the averages.
+        Method by which the averages were computed.
     """
     rows = np.arange(len(labels))
     left_out, kept, pareto_k = (np.array(part) for part in zip(*averages, strict=True))
-    elpd_i, inside = (
+    elpd_i, lpd_i = (
         given.weight * (log_p - logsumexp(log_p, axis=0))[labels, rows]
         for log_p in (left_out, kept)
     )
-    return _total(elpd_i, inside - elpd_i, pareto_k.max(axis=0), method)
+    return _sum_over_rows(elpd_i, lpd_i - elpd_i, pareto_k.max(axis=0), method)
 
 
 def average_densities(
@@ -306,12 +306,12 @@ def average_densities(
 ) -> Averages:
     """Return the averages of densities over draws.
 
-    Arguments are those of `leave_one_out` and of `integrated_densities`, which say what is raised.
+    The arguments and errors are those of `leave_one_out` and of `integrated_densities`.
     """
     n_chains, n_draws, p = draws.theta.shape
     if p or method == "psis":
-        _check_number(n_chains, n_draws)
-    distinct, which = given.distinct()
+        _check_n_draws(n_chains, n_draws)
+    distinct, which = given.find_distinct()
     if method == "psis":
         densities = latent_densities(model, draws, distinct, label)
     else:
@@ -323,11 +323,11 @@ def average_densities(
             "under some draws, so that they cannot tell what the others predict of it: check the "
             "units of its target, or leave it out."
         )
-    return Averages(*(part[which] for part in _averaged(densities)))
+    return Averages(*(part[which] for part in _average(densities)))
 
 
-def _check_number(n_chains: int, n_draws: int) -> None:
-    """Refuse draws that are too few for the tails of their weights."""
+def _check_n_draws(n_chains: int, n_draws: int) -> None:
+    """Raise an error if the draws are too few to fit the tails of their weights."""
     if n_draws < min_draws(n_chains) or n_chains * n_draws < _LEAST_DRAWS:
         raise ValueError(
             f"loo needs at least {_LEAST_DRAWS} draws, and {min_draws(n_chains)} in each chain; "
@@ -336,7 +336,7 @@ def _check_number(n_chains: int, n_draws: int) -> None:
         )
 
 
-def _total(
+def _sum_over_rows(
     elpd_i: FloatArray, p_loo_i: FloatArray, pareto_k: FloatArray, method: str
 ) -> LeaveOneOut:
     se = _sd_of_sum(elpd_i) if len(elpd_i) > 1 else float("nan")
@@ -344,17 +344,17 @@ def _total(
 
 
 def _sd_of_sum(elpd_i: FloatArray) -> float:
-    """Standard error of the sum; the squares of very small log densities would be no numbers."""
+    """Return the standard error of the sum, without squares that could overflow."""
     largest = max(float(np.abs(elpd_i).max()), np.finfo(float).tiny)
     return float(largest * np.sqrt(len(elpd_i)) * (elpd_i / largest).std())
 
 
-def _averaged(densities: PointwiseDensities) -> Averages:
-    """Average densities, those without a row by Pareto-smoothed importance sampling (PSIS).
+def _average(densities: PointwiseDensities) -> Averages:
+    """Average densities over the draws; `left_out` by Pareto-smoothed importance sampling (PSIS).
 
-    Where the largest weights of a row are equal, as those of chains that hardly move are, no tail
-    can be fitted to them: then the weights are used as they are, and k is infinite. A single draw
-    stands for a theta that is fixed.
+    Where the largest weights of a row are equal, as for chains that hardly move, no tail can be
+    fitted to them. Then the weights are used without smoothing, and k is infinite. A single draw
+    means that theta is fixed, and has no weights.
     """
     observed, left_out, kept = (np.asarray(part.reshape(-1, part.shape[2])) for part in densities)
     n_draws, n_rows = observed.shape
@@ -365,7 +365,7 @@ def _averaged(densities: PointwiseDensities) -> Averages:
     pareto_k = np.full(n_rows, np.inf)
     log_weight -= logsumexp(log_weight, axis=0)
     for i in range(n_rows):
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # looked for below
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # checked below
             try:
                 smoothed, k = array_stats.psislw(observed[:, i], r_eff=efficiency)
             except ValueError:  # the whole tail is one value
@@ -378,9 +378,11 @@ def _averaged(densities: PointwiseDensities) -> Averages:
 
 
 def _efficiency(log_lik: FloatArray) -> float:
-    """Effective draws for each draw, which say how many of them a tail has: the mean over rows."""
+    """Return the effective draws per draw, mean over rows, which determine the length of tails."""
     n_draws = log_lik[..., 0].size
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of rows that never change
+    with np.errstate(
+        divide="ignore", invalid="ignore", over="ignore"
+    ):  # the densities of some rows may be constant
         ess = array_stats.ess(log_lik, chain_axis=0, draw_axis=1, method="mean", relative=True)
     relative = np.asarray(ess)
     known = relative[np.isfinite(relative)]

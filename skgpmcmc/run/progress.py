@@ -1,4 +1,4 @@
-"""How far a run is, how long it takes, and who is told."""
+"""The progress of a run, estimates of the time that is left, and the monitor that receives both."""
 
 from __future__ import annotations
 
@@ -18,34 +18,37 @@ from ..chain.segment import at_work
 from ..chain.time_limit import TimeLimit
 from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
-from .convergence import StoppingRule, summarize_convergence
+from .convergence import ConvergenceGoal, summarize_convergence
 
-#: Factorizations that take as long as an iteration of a chain that uses no approximation, about.
-_FACTORIZATIONS = 4.0
+#: Factorizations that take about as long as an iteration of a chain without an approximation.
+_FACTORIZATIONS_PER_ITERATION = 4.0
 #: Inputs of the small problem that is timed.
 _N_INPUTS_TIMED = 1000
-#: Draws of all chains for each effective draw that is wanted, about.
+#: Draws of all chains that it takes, about, for each effective draw that is wanted.
 _DRAWS_PER_EFFECTIVE = 2.0
-#: Further draws of each chain until convergence is checked, about.
+#: Further draws that each chain makes, about, until convergence is checked.
 _DRAWS_UNTIL_CHECK = 50
-#: Most rows with which the chains of a worker move together: their matrices stay in the cache.
+#: Most rows with which the chains of a worker move together: up to here the matrices of all of them
+#: stay in the cache of the processor.
 _MOST_ROWS_TOGETHER = 300
 
 
 class WorkPlan(NamedTuple):
     """The work that a run is going to do."""
 
-    n_rows: int
-    n_iterations: float  # of all chains of all models, and what set-ups learn from in their units
-    n_workers: int
+    n_rows: int  # distinct inputs of the first model
+    n_iterations: (
+        float  # of all chains of all models; set-ups count by the iterations they are worth
+    )
+    n_workers: int  # workers that have something to do
 
     @property
     def moves_together(self) -> bool:
         """Whether the chains of a worker move together, as their matrices are small."""
         return self.n_rows <= _MOST_ROWS_TOGETHER
 
-    def effort(self, seconds: float, judged_by: str) -> Effort:
-        """Return the effort of the whole plan where an iteration takes so many seconds."""
+    def estimate_effort(self, seconds: float, judged_by: str) -> Effort:
+        """Return the effort of the whole plan, if an iteration takes so many seconds."""
         return Effort(self, seconds * self.n_iterations / self.n_workers, judged_by)
 
 
@@ -53,11 +56,11 @@ class Effort(NamedTuple):
     """Estimate of the remaining work."""
 
     plan: WorkPlan
-    seconds: float
-    judged_by: str
+    seconds: float  # until the end of the run
+    judged_by: str  # the measurement behind the estimate, in words
 
     def __str__(self) -> str:
-        return f"about {duration(self.seconds)}"
+        return f"about {format_duration(self.seconds)}"
 
 
 def plan_work(
@@ -67,28 +70,43 @@ def plan_work(
     n_jobs: int | None,
     n_set_up_evaluations: float = 0.0,
 ) -> WorkPlan:
-    """Return the plan for some models, whose set-ups each learn from so many evaluations."""
+    """Plan the work of a run.
+
+    Parameters
+    ----------
+    models : sequence of LatentGP
+        All models of the run.
+    n_iterations : int
+        Iterations of all chains of one model.
+    n_chains : int
+        Chains of one model.
+    n_jobs : int or None
+        Workers of joblib.
+    n_set_up_evaluations : float, default=0.0
+        Evaluations of the marginal likelihood, with gradient, in the set-up of one model.
+    """
     n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
-    of_each = n_iterations + ITERATIONS_PER_EVALUATION * n_set_up_evaluations
-    return WorkPlan(models[0].n_inputs, len(models) * of_each, n_workers)
+    n_per_model = n_iterations + ITERATIONS_PER_EVALUATION * n_set_up_evaluations
+    return WorkPlan(models[0].n_inputs, len(models) * n_per_model, n_workers)
 
 
-def likely_draws(n_draws: int, stop: StoppingRule | None, n_chains: int) -> int:
-    """Estimate how many draws per chain will be made."""
-    if stop is None:
+def estimate_n_draws(n_draws: int, stop: ConvergenceGoal | None, n_chains: int) -> int:
+    """Estimate how many of at most `n_draws` draws per chain it takes to meet the goal."""
+    if stop is None or stop.target_ess is None:
         return n_draws
-    return min(n_draws, int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + _DRAWS_UNTIL_CHECK)
+    n_until_goal = int(_DRAWS_PER_EFFECTIVE * stop.target_ess / n_chains) + _DRAWS_UNTIL_CHECK
+    return min(n_draws, n_until_goal)
 
 
 class ConvergenceStatus(NamedTuple):
     """Worst R-hat and effective sample size so far, and the acceptance of the commonest move."""
 
-    r_hat: float
-    r_hat_of: str
-    ess: float  # the lesser of those in bulk and tail
-    ess_of: str
-    acceptance: float
-    move: str
+    r_hat: float  # the largest
+    r_hat_of: str  # name of the quantity that has it
+    ess: float  # the smallest, of bulk and tail
+    ess_of: str  # name of the quantity that has it
+    acceptance: float  # accepted share of the commonest move
+    move: str  # name of this move
 
     @classmethod
     def of(
@@ -115,11 +133,11 @@ class ConvergenceStatus(NamedTuple):
 class Progress(NamedTuple):
     """Progress of sampling."""
 
-    n_draws: int  # of each chain
-    n_wanted: int  # at most
-    seconds: float | None  # for each draw of all chains; None if none was made by now
-    enough: bool  # whether these are all that are wanted
-    standing: Callable[[], ConvergenceStatus]
+    n_draws: int  # draws of each chain so far
+    n_wanted: int  # most draws of each chain
+    seconds: float | None  # for one draw of every chain; None before any has been computed
+    is_complete: bool  # whether no more draws are wanted
+    judge: Callable[[], ConvergenceStatus]  # computes the convergence so far, which takes time
 
     def __str__(self) -> str:
         so_far = f"{self.n_draws} of at most {self.n_wanted} draws per chain"
@@ -129,62 +147,64 @@ class Progress(NamedTuple):
 
 
 class Monitor:
-    """Receives reports of a run, round by round; this one does nothing with them.
+    """Receiver of reports of a run, round by round; this base class ignores them.
 
     Attributes
     ----------
     limit : TimeLimit
-        When set-ups are to end; it notes whether any ended sooner for it.
+        Time at which set-ups are to end. It notes whether any set-up was cut short for it.
     """
 
     def __init__(self) -> None:
         self.limit = TimeLimit()
 
-    def set_up(self, stage: str) -> None:
-        """Receive what set-ups do from now on."""
+    def report_stage(self, stage: str) -> None:
+        """Receive the name of the stage of a set-up that begins."""
 
-    def expect(self, left: Effort) -> None:
+    def report_effort(self, left: Effort) -> None:
         """Receive an estimate of the remaining work."""
 
     def report_draws(self, progress: Progress) -> None:
         """Receive the progress of the chains, after a round of draws."""
 
     def begin_round(self) -> None:
-        """A round of all chains starts."""
+        """Receive that a round of all chains starts."""
 
     def end_round(self) -> bool:
-        """A round of all chains has ended; True asks to stop as soon as there are draws."""
+        """Receive that a round of all chains has ended; True asks to stop once there are draws."""
         return False
 
 
-def seconds_per_iteration(model: LatentGP, approximation: Approximation | None) -> float:
-    """Estimate how long an iteration takes, by one evaluation with some of the inputs.
+def time_iteration(model: LatentGP, approximation: Approximation | None) -> float:
+    """Estimate the seconds of an iteration, by one evaluation with at most 1000 of the inputs.
 
-    All rows of these inputs are in it, and the rank of their matrix. It grows with the cube of the
-    number of inputs, or, where K has a low rank, which is then that of more inputs too, with its
-    square. Without an approximation, K is only factored.
+    The evaluation fits the approximation to all rows of these inputs, or, without an approximation,
+    factors K. Its time grows with the cube of the number of inputs. Where K has a low rank, further
+    inputs hardly raise the rank, and the time grows with the square.
     """
     n = model.n_inputs
     some = model.of_inputs(
         np.unique(np.linspace(0, n - 1, min(n, _N_INPUTS_TIMED)).astype(np.intp))
     )
-    taken = []
+    seconds = []
     low_rank = False
     with at_work(), suppress(NotPositiveDefiniteError):
-        for _ in range(2):  # the first one finds memory and libraries cold
+        for _ in range(2):  # the first evaluation finds memory and libraries cold
             begin = time.perf_counter()
             prior = some.prior_at(some.start).factorize()
             if approximation is not None:
                 approximation.fit(some, some.start)
-            taken.append(time.perf_counter() - begin)
+            seconds.append(time.perf_counter() - begin)
             low_rank = prior.low_rank
-    per_iteration = ITERATIONS_PER_EVALUATION if approximation else 1.0 / _FACTORIZATIONS
+    per_iteration = (
+        ITERATIONS_PER_EVALUATION if approximation else 1.0 / _FACTORIZATIONS_PER_ITERATION
+    )
     growth = (n / some.n_inputs) ** (2 if low_rank else 3)
-    return min(taken, default=0.0) * growth / per_iteration
+    return min(seconds, default=0.0) * growth / per_iteration
 
 
-def duration(seconds: float) -> str:
-    """Return a duration in the largest unit of which it has at least one and a half."""
+def format_duration(seconds: float) -> str:
+    """Return a duration as text, in the largest unit that it contains one and a half times."""
     for unit, length in (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 1.5 * length:
             return f"{seconds / length:.2g} {unit}"

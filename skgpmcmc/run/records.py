@@ -20,8 +20,10 @@ from ..setup.report import EmulatorReport
 from ..transitions.base import ChainState, Transition
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 
-#: Most latent values by which chains are judged where there are no hyper-parameters.
+#: Most latent values by which convergence is judged where there are no hyper-parameters.
 _N_LATENT_JUDGED = 10
+#: Draws of theta in a task of a worker.
+_DRAWS_PER_TASK = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,10 +72,6 @@ class Draws:
         )
 
 
-#: Draws of theta in a task that draws f.
-_DRAWS_PER_TASK = 25
-
-
 def with_latent_draws(
     model: LatentGP,
     approximation: Approximation,
@@ -83,23 +81,40 @@ def with_latent_draws(
 ) -> Draws:
     """Return the draws with f drawn from the approximation at every theta.
 
-    The result does not depend on the number of workers.
+    Parameters
+    ----------
+    model : LatentGP
+        The model of the draws.
+    approximation : Approximation
+        Its Gaussian q(f) at each theta is what f is drawn from.
+    draws : Draws
+        Draws whose `f` is replaced.
+    seed : int
+        Seed of all random numbers.
+    n_jobs : int, optional
+        Workers of joblib; the result does not depend on it.
     """
     thetas = draws.theta.reshape(-1, draws.theta.shape[2])
-    tasks = [thetas[i : i + _DRAWS_PER_TASK] for i in range(0, len(thetas), _DRAWS_PER_TASK)]
+    tasks = split_into_tasks(thetas)
     seeds = np.random.SeedSequence(seed).spawn(len(tasks))
-    pairs = zip(tasks, seeds, strict=True)
+    calls = [
+        joblib.delayed(_draw_latent)(model, approximation, task, own)
+        for task, own in zip(tasks, seeds, strict=True)
+    ]
     with Workers(n_jobs) as workers:
-        drawn = workers.run(
-            [joblib.delayed(_latent_draws)(model, approximation, *p) for p in pairs]
-        )
+        drawn = workers.run(calls)
     return replace(draws, f=np.concatenate(drawn).reshape(draws.f.shape), f_is_mean=False)
 
 
-def _latent_draws(
+def split_into_tasks(thetas: FloatArray) -> list[FloatArray]:
+    """Split draws of theta, (m, p), into tasks for workers, whatever the number of workers."""
+    return [thetas[i : i + _DRAWS_PER_TASK] for i in range(0, len(thetas), _DRAWS_PER_TASK)]
+
+
+def _draw_latent(
     model: LatentGP, approximation: Approximation, thetas: FloatArray, seed: np.random.SeedSequence
 ) -> FloatArray:
-    """Draw f at each theta, runs of equal ones at once; (m, n)."""
+    """Draw f at each theta, (m, n); the approximation is fitted once for a run of equal thetas."""
     rng = np.random.default_rng(seed)
     f = np.empty((len(thetas), model.n_latent))
     begins = np.flatnonzero(np.r_[True, (thetas[1:] != thetas[:-1]).any(axis=1)])
@@ -111,14 +126,14 @@ def _latent_draws(
 
 
 class MarkedSamples(NamedTuple):
-    """All values of theta that a discretizing chain marked, and their weights in averages."""
+    """All values of theta that a discretizing chain has marked, and their weights in averages."""
 
     theta: FloatArray  # (n_chains, n_draws, r, p), natural logs
     weights: FloatArray  # (n_chains, n_draws, r), with sum one in each draw
 
     @classmethod
     def of(cls, theta: FloatArray) -> MarkedSamples:
-        """Return these values with equal weights."""
+        """Return values of theta with equal weights."""
         return cls(theta, np.full(theta.shape[:3], 1.0 / theta.shape[2]))
 
 
@@ -146,7 +161,7 @@ class PausedChain(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ModelRun:
-    """Everything a run produced for one model.
+    """All results of a run for one model.
 
     Attributes
     ----------
@@ -154,14 +169,14 @@ class ModelRun:
         The model that is sampled.
     draws : Draws
         Its kept draws.
-    chains : list of Ongoing
+    chains : list of PausedChain
         The chains in their present states.
     reference : ReferenceDensity or None
         The Gaussian approximation that the chains use at any theta; None if they use none.
     estimator : PseudoMarginalMetropolis or None
-        The transition that estimates p(y | theta); None if it is not estimated.
+        The transition that estimates p(y | theta); None if the sampler does not estimate it.
     report : EmulatorReport or None
-        How good the emulator is; None if there is none.
+        Quality of the emulator; None if the sampler has none.
     n_discarded : int
         Iterations of each chain before the first kept one.
     """
@@ -175,10 +190,10 @@ class ModelRun:
     n_discarded: int
 
     def judged_quantities(self, rounds: Sequence[Sequence[Segment]]) -> FloatArray:
-        """Return `judged_quantities` after more rounds; (n_chains, n, k)."""
+        """Return the quantities that convergence is judged by after rounds; (n_chains, n, k)."""
         if not self.draws.theta.shape[2]:
             return judged_quantities(self.model, self.draws.with_rounds(rounds))
-        # f, which is large, is left where it is.
+        # The draws of f are large, and are not copied.
         new = [np.concatenate([s.theta for s in chain]) for chain in zip(*rounds, strict=True)]
         return np.concatenate([self.draws.theta, new], axis=1)
 
@@ -191,7 +206,7 @@ class ModelRun:
 
 @dataclass(frozen=True, eq=False)
 class SamplingRun:
-    """Everything that a run of all chains produced, and what is needed to continue it.
+    """The results of a run of all chains, and what is needed to continue it.
 
     Attributes
     ----------
@@ -204,7 +219,7 @@ class SamplingRun:
     interrupted : bool
         Whether Ctrl-C ended the run.
     seed : tuple of int or None
-        Words of the seed, if a checkpoint determines it; None if `random_state` does.
+        Words of the seed, if a checkpoint determines it; None if `random_state` determines it.
     """
 
     models: list[ModelRun]

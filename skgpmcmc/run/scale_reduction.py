@@ -9,7 +9,10 @@ from arviz_stats.base.array import array_stats
 from scipy import stats
 
 from .._typing import FloatArray
-from .convergence import comparable
+from .convergence import split_and_screen
+
+#: Least relative variance of a variance, so that its degrees of freedom are finite.
+_CHAIN_VARIANCE_ROUNDING = 1e-15
 
 
 class ScaleReduction(NamedTuple):
@@ -19,18 +22,14 @@ class ScaleReduction(NamedTuple):
     upper: FloatArray  # upper confidence limit
 
 
-#: Relative variance below which that of a chain's variance is taken for rounding.
-_CHAIN_VARIANCE_ROUNDING = 1e-15
-
-
 def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
-    """Potential scale reduction factor of draws (n_chains, n_draws, p), with an upper limit.
+    """Compute the potential scale reduction factor of draws of shape (n_chains, n_draws, p).
 
     With V the variance estimated from the pooled chains and W the mean variance within chains, the
-    factor is ``sqrt((d + 3) / (d + 1) V / W)``, d being the degrees of freedom of V. In the limit,
-    the part of V / W that comes from between the chains is multiplied by the `level` quantile of an
-    F distribution. A single chain, constant chains and chains too short are treated as in
-    `summarize_convergence`.
+    factor is ``sqrt((d + 3) / (d + 1) V / W)``, where d is the degrees of freedom of V. In the
+    upper confidence limit, the part of V / W that comes from the variance between the chains is
+    multiplied by the `level` quantile of an F distribution. A single chain, constant chains and
+    chains too short are treated as in `summarize_convergence`.
 
     References
     ----------
@@ -41,7 +40,7 @@ def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
     p = samples.shape[2]
     estimate = np.full(p, np.inf)
     upper = np.full(p, np.inf)
-    samples, usable = comparable(samples)
+    samples, usable = split_and_screen(samples)
     if not usable.any():
         return ScaleReduction(estimate, upper)
     x = samples[:, :, usable]
@@ -52,7 +51,7 @@ def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
     B = n * mean.var(axis=0, ddof=1)
     rest, share = (n - 1) / n, (1 + 1 / m) / n  # V = rest W + share B
     V = rest * W + share * B
-    # The variance of V, by those of W and B and their covariance.
+    # The variance of V follows from the variances of W and B and from their covariance.
     var_W = variance.var(axis=0, ddof=1) / m
     var_B = 2.0 * B**2 / (m - 1)
     deviation = (mean - mean.mean(axis=0)) ** 2
@@ -68,10 +67,10 @@ def gelman_rubin(samples: FloatArray, level: float = 0.975) -> ScaleReduction:
 
 
 def autocorrelation(samples: FloatArray) -> FloatArray:
-    """Autocorrelation at the lags 0, 1, ... of finite draws of shape (n_chains, n_draws, p).
+    """Compute the autocorrelation of finite draws, (n_chains, n_draws, p), at the lags 0, 1, ...
 
-    Each chain is taken about its own mean; the result has the shape of the draws. A chain that
-    never moves has one everywhere.
+    Deviations are from the mean of each chain. The result has the shape of the draws, and is one
+    everywhere for a chain that never moves.
     """
     moves = np.ptp(samples, axis=1, keepdims=True) > 0.0
     varying = np.where(moves, samples, np.arange(samples.shape[1])[:, None])

@@ -1,12 +1,12 @@
-"""The set-ups of the models of a run: what each is handed, and what its chains begin with.
+"""The set-ups of the models of a run, which are made one after the other with one pool of workers.
 
-Several models (the classes of a one-vs-rest problem) share one pool of workers and are set up one
-after the other.
+Each set-up receives the starts of its chains and an executor, and returns the frozen transition
+with which the chains begin.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import joblib
@@ -16,7 +16,7 @@ from ..approximations.base import Approximation
 from ..chain import time_limit
 from ..chain.counts import Counts, sum_counts
 from ..chain.executor import Done, perform
-from ..chain.segment import switch
+from ..chain.segment import Segment, switch
 from ..chain.time_limit import TimeLimit, until
 from ..hyperposterior.cheap import CheapApproximation
 from ..model.joint import LatentGP
@@ -30,122 +30,145 @@ from .records import Draws, ModelRun, PausedChain
 
 
 class ChainSettings(NamedTuple):
-    """What every model is to have chains of."""
+    """Settings of the chains, the same for every model of a run."""
 
     sampler: Sampler
     approximation: Approximation
     n_chains: int
-    n_importance: int | None
-    n_warmup: int
-    cheap: CheapApproximation | None
+    n_importance: int | None  # draws per likelihood estimate; None leaves it to the sampler
+    n_warmup: int  # discarded iterations per chain
+    cheap: CheapApproximation | None  # the posterior that proposes, for samplers that use one
 
 
 class SetUpResult(NamedTuple):
-    """What the set-up of a model returns."""
+    """Result of the set-up of one model."""
 
-    model: LatentGP  # as sampled
-    prepared: Prepared  # what its chains need
+    model: LatentGP  # as the chains sample it
+    prepared: Prepared  # the transition, and the starts of the chains
     operations: OperationCount  # of the set-up
 
-    def calls(self) -> Iterator[Call]:
-        """Give the work that starts every chain on its frozen transition, and lets it settle.
+    def burn_in_calls(self) -> list[Call]:
+        """Return one call for each chain, which starts it and makes its burn-in."""
+        own = self.prepared
+        states: Sequence[Any] = own.states or [None] * len(own.rngs)  # None starts afresh at theta
+        return [
+            joblib.delayed(switch)(self.model, own.transition, theta, rng, own.n_burn_in, state)
+            for theta, rng, state in zip(own.thetas, own.rngs, states, strict=True)
+        ]
 
-        Yields
-        ------
-        Call
-            One for each chain.
+    def begin_run(self, burnt_in: Sequence[Segment]) -> ModelRun:
+        """Return the record of the model before its first kept draw.
+
+        Parameters
+        ----------
+        burnt_in : sequence of Segment
+            Results of the `burn_in_calls`.
         """
-        model, own, _ = self
-        states: Sequence[Any] = own.states or [None] * len(own.rngs)  # None: made afresh
-        for theta, rng, state in zip(own.thetas, own.rngs, states, strict=True):
-            yield joblib.delayed(switch)(model, own.transition, theta, rng, own.n_burn_in, state)
-
-    def begin_run(self, settled: list[Any]) -> ModelRun:
-        """Return the record of a model before its first kept draw."""
         model, own, operations = self
-        of_set_up = Counts(n_evaluations=own.n_evaluations, operations=operations)
-        n_chains = len(settled)
+        set_up_counts = Counts(n_evaluations=own.n_evaluations, operations=operations)
+        n_chains = len(burnt_in)
         p = len(own.thetas[0])
         n_marked = count_marked(own.transition)
         draws = Draws(
             theta=np.empty((n_chains, 0, p)),
             f=np.empty((n_chains, 0, model.n_latent)),
             marked=np.empty((n_chains, 0, n_marked, p)) if n_marked else None,
-            chain_counts=[Counts() for _ in settled],
-            warmup_counts=sum_counts([of_set_up, *(segment.counts for segment in settled)]),
+            chain_counts=[Counts() for _ in burnt_in],
+            warmup_counts=sum_counts([set_up_counts, *(segment.counts for segment in burnt_in)]),
             f_is_mean=not own.draws_latent,
         )
-        chains = [PausedChain(own.transition, segment.state, segment.rng) for segment in settled]
+        chains = [PausedChain(own.transition, segment.state, segment.rng) for segment in burnt_in]
         n_discarded = own.n_tuned + own.n_burn_in
         return ModelRun(model, draws, chains, own.reference, own.estimator, own.report, n_discarded)
 
 
 def set_up_all(
     models: Sequence[LatentGP],
-    wanted: ChainSettings,
+    settings: ChainSettings,
     seed: np.random.SeedSequence,
     workers: Workers,
     n_rounds: int,
     monitor: Monitor,
     plan: WorkPlan,
 ) -> list[SetUpResult]:
-    """Set up the chains of all models.
+    """Set up the chains of all models, one after the other.
 
-    How many batches of work there will be is not known: for the monitor each is a round, but the
-    last of `n_rounds` takes all that follow, so that no round is announced in vain.
+    Each model may take an equal share of the time that is left for it and those after it.
 
-    Of the time that is left every model that is to come has the same share.
+    Parameters
+    ----------
+    models : sequence of LatentGP
+        The models.
+    settings : ChainSettings
+        Settings of the chains of every model.
+    seed : numpy.random.SeedSequence
+        Each model spawns its own streams from it.
+    workers : Workers
+        The pool that does the work.
+    n_rounds : int
+        Rounds that the monitor hears of; see `_SetUpRounds`.
+    monitor : Monitor
+        Receives stages and rounds.
+    plan : WorkPlan
+        The work of the whole run, for an estimate of its time.
     """
-    rounds = _Rounds(monitor, n_rounds)
-    ready = []
+    rounds = _SetUpRounds(monitor, n_rounds)
+    results = []
     for m, (model, stream) in enumerate(zip(models, seed.spawn(len(models)), strict=True)):
-        of = f" of class {m + 1} of {len(models)}" if len(models) > 1 else ""
-        work = _Work(workers, rounds, plan, of, len(models) - m)
-        ready.append(_set_up(model, wanted, stream, work))
+        class_label = f" of class {m + 1} of {len(models)}" if len(models) > 1 else ""
+        executor = _SetUpExecutor(workers, rounds, plan, class_label, len(models) - m)
+        results.append(_set_up(model, settings, stream, executor))
         if monitor.limit.was_noticed:
             workers.leave_journal()
     rounds.end()
-    if monitor.limit.was_noticed:  # no time for iterations that settle
-        ready = [one._replace(prepared=one.prepared._replace(n_burn_in=0)) for one in ready]
-    return ready
+    if monitor.limit.was_noticed:  # no time for a burn-in
+        results = [one._replace(prepared=one.prepared._replace(n_burn_in=0)) for one in results]
+    return results
 
 
 def _set_up(
-    model: LatentGP, wanted: ChainSettings, seed: np.random.SeedSequence, work: _Work
+    model: LatentGP,
+    settings: ChainSettings,
+    seed: np.random.SeedSequence,
+    executor: _SetUpExecutor,
 ) -> SetUpResult:
     """Set up the chains of a model, which begin at draws from the prior of theta."""
-    *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(wanted.n_chains + 1)]
+    *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(settings.n_chains + 1)]
     starts = [model.hyperprior.sample(own) for own in rngs]
-    model = wanted.sampler.prepare_model(model)
+    model = settings.sampler.prepare_model(model)
     request = Request(
         model,
-        wanted.approximation,
+        settings.approximation,
         starts,
         rngs,
         rng,
-        wanted.n_importance,
-        wanted.n_warmup,
-        wanted.cheap,
+        settings.n_importance,
+        settings.n_warmup,
+        settings.cheap,
     )
-    with until(TimeLimit()) as work.limit:
-        prepared = wanted.sampler.set_up(request, work)
-    work.rounds.monitor.limit.was_noticed |= work.limit.was_noticed
-    return SetUpResult(model, prepared, work.operations)
+    with until(TimeLimit()) as executor.limit:
+        prepared = settings.sampler.set_up(request, executor)
+    executor.rounds.monitor.limit.was_noticed |= executor.limit.was_noticed
+    return SetUpResult(model, prepared, executor.operations)
 
 
-class _Rounds:
-    """Tells a monitor of batches, as of so many rounds; the last takes all that follow."""
+class _SetUpRounds:
+    """Announces the batches of all set-ups to a monitor, each as a round.
+
+    The number of batches is not known in advance. The monitor hears of exactly `n_rounds` rounds:
+    the last one lasts until the end of the set-ups, and rounds that are left over are empty.
+    """
 
     def __init__(self, monitor: Monitor, n_rounds: int) -> None:
         self.monitor = monitor
-        self.is_timed = False
+        self.has_reported_effort = False
         self._n_left = n_rounds
         self._is_open = False
 
     def begin(self, stage: str | None) -> None:
-        """Begin a batch, of whose stage the monitor is told if there is one."""
+        """Begin a batch; the monitor hears of its stage, unless that is None."""
         if stage is not None:
-            self.monitor.set_up(stage)
+            self.monitor.report_stage(stage)
         if self._n_left:
             if self._is_open:
                 self.monitor.end_round()  # a stop request waits for the first draws
@@ -154,30 +177,36 @@ class _Rounds:
             self._is_open = True
 
     def end(self) -> None:
-        """End all rounds: with nothing to be learned there is nothing to do."""
+        """End the open round, after those that are left over."""
         while self._n_left:
             self.begin(None)
         if self._is_open:
             self.monitor.end_round()
 
 
-class _Work:
-    """The executor of one set-up: calls go to workers, are counted, and end in time.
+class _SetUpExecutor:
+    """The `Executor` of one set-up: it sends calls to workers, counts them, and ends them in time.
 
-    A journal has what set-ups do that are given their time. So the time limit of the monitor waits
-    until the journal has been followed to its end, and what is done in a hurry is not journaled.
+    The journal of a checkpoint records set-ups that were not cut short. So the set-up ignores the
+    time limit of the monitor as long as its results come from the journal, and leaves the journal
+    once it is cut short.
     """
 
     def __init__(
-        self, workers: Workers, rounds: _Rounds, plan: WorkPlan, of: str, n_to_come: int
+        self,
+        workers: Workers,
+        rounds: _SetUpRounds,
+        plan: WorkPlan,
+        class_label: str,
+        n_models_left: int,
     ) -> None:
         self.rounds = rounds
         self.limit = TimeLimit()
         self.operations = OperationCount()
         self._workers = workers
         self._plan = plan
-        self._of = of
-        self._n_to_come = n_to_come
+        self._class_label = class_label
+        self._n_models_left = n_models_left
 
     def map(
         self,
@@ -190,40 +219,44 @@ class _Work:
     ) -> list[Any]:
         """See `Executor`."""
         workers = self._workers
-        monitor = self.rounds.monitor
         if self.limit.was_noticed:
             workers.leave_journal()
         is_replayed = workers.replays
-        self._set_limit(is_replayed)
-        self.rounds.begin(None if is_replayed else f"{stage}{self._of}")
+        if not is_replayed:
+            self._set_limit()
+        self.rounds.begin(None if is_replayed else f"{stage}{self._class_label}")
         calls = [
             joblib.delayed(perform)(function, item, self.limit, i < n_needed)
             for i, item in enumerate(items)
         ]
-        done: list[Done] = workers.run(calls, f"{stage.partition(':')[0]}{self._of}")
+        done: list[Done] = workers.run(calls, f"{stage.partition(':')[0]}{self._class_label}")
         for result in done:
             self.operations.add(result.operations)
         self.limit.spent = sum(result.seconds for result in done)
-        if any(result.cut for result in done):  # over for all, whatever their clocks say
-            self.limit.was_noticed = True
-            self.limit.end = -np.inf
-            monitor.limit.was_noticed = True
+        if any(result.cut for result in done):
+            self._stop_all()
         if iterations and not is_replayed:
-            self._expect(done, iterations)
+            self._report_effort(done, iterations)
         return [result.value for result in done]
 
-    def _set_limit(self, is_replayed: bool) -> None:
-        """Give the set-up its share of the time that is left, once the journal is at its end."""
+    def _set_limit(self) -> None:
+        """Give the set-up its share of the time that is left, unless it has one or needs none."""
         whole = self.rounds.monitor.limit
-        if not is_replayed and self.limit.end == np.inf and whole.end < np.inf:
+        if self.limit.end == np.inf and whole.end < np.inf:
             self.limit.seconds = whole.seconds
             now = time_limit.clock()
-            self.limit.end = now + (whole.end - now) / self._n_to_come
+            self.limit.end = now + (whole.end - now) / self._n_models_left
 
-    def _expect(self, done: list[Done], per_call: float) -> None:
-        """Tell the monitor what the time of some calls lets expect, once."""
-        each = [result.seconds / per_call for result in done if not result.cut]
-        if each and not self.rounds.is_timed:
-            self.rounds.is_timed = True
-            left = self._plan.effort(float(np.median(each)), "the first evaluations")
-            self.rounds.monitor.expect(left)
+    def _stop_all(self) -> None:
+        """End the time of all later calls, even of those whose workers have time left."""
+        self.limit.was_noticed = True
+        self.limit.end = -np.inf
+        self.rounds.monitor.limit.was_noticed = True
+
+    def _report_effort(self, done: list[Done], iterations_per_call: float) -> None:
+        """Report an estimate of the time of the whole run, once, from the first complete calls."""
+        seconds = [result.seconds / iterations_per_call for result in done if not result.cut]
+        if seconds and not self.rounds.has_reported_effort:
+            self.rounds.has_reported_effort = True
+            left = self._plan.estimate_effort(float(np.median(seconds)), "the first evaluations")
+            self.rounds.monitor.report_effort(left)

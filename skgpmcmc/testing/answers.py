@@ -21,6 +21,7 @@ class Reference:
     Attributes
     ----------
     mean : ndarray of shape (q,)
+        Posterior means.
     quantiles : ndarray of shape (q, 3) or None
         Quantiles at `PROBABILITIES`; None compares only the means.
     mean_error, quantile_error : ndarray or float
@@ -106,13 +107,13 @@ def exact_answer_test(samples: FloatArray, reference: Reference) -> ExactAnswerR
     error = np.hypot(array_stats.mcse(samples, method="mean", **axes), reference.mean_error)
     columns = [(samples.mean(axis=(0, 1)) - reference.mean) / error]
     if reference.quantiles is not None:
-        own_errors = np.broadcast_to(
+        reference_errors = np.broadcast_to(
             np.asarray(reference.quantile_error), reference.quantiles.shape
         )
         columns += [
-            _quantile_z(samples, probability, quantile, own_error, ess)
-            for probability, quantile, own_error in zip(
-                PROBABILITIES, reference.quantiles.T, own_errors.T, strict=True
+            _quantile_z(samples, probability, quantile, reference_error, ess)
+            for probability, quantile, reference_error in zip(
+                PROBABILITIES, reference.quantiles.T, reference_errors.T, strict=True
             )
         ]
     return ExactAnswerReport(np.stack(columns, axis=1), ess)
@@ -122,14 +123,15 @@ def _quantile_z(
     samples: FloatArray,
     probability: float,
     quantile: FloatArray,
-    own_error: FloatArray,
+    reference_error: FloatArray,
     ess: FloatArray,
 ) -> FloatArray:
-    """Deviations of the share of draws below the reference quantiles; (q,).
+    """Return standardized deviations of the share of draws below the reference quantiles; (q,).
 
-    The share has a known mean and a known variance. The error of a sample quantile would have to be
-    estimated from few draws in a tail, and much too small an estimate is not rare, above all where
-    chains repeat values. An error of the reference counts by the share of draws that it covers.
+    The share has a known mean and a known variance. The error of a sample quantile, by contrast,
+    would have to be estimated from few draws in a tail, and the estimate is often much too small,
+    above all where chains repeat values. An error of the reference quantile is converted into the
+    share of draws that lie within this error.
     """
 
     def share_below(values: FloatArray) -> FloatArray:
@@ -139,6 +141,6 @@ def _quantile_z(
     own_ess = array_stats.ess(below, method="mean", chain_axis=0, draw_axis=1)
     varies = below.any(axis=(0, 1)) & ~below.all(axis=(0, 1))
     variance = probability * (1.0 - probability) / np.where(varies, own_ess, ess)
-    covered = share_below(quantile + own_error) - share_below(quantile - own_error)
+    covered = share_below(quantile + reference_error) - share_below(quantile - reference_error)
     deviation = probability - share_below(quantile)  # positive if the sample quantile is larger
     return np.asarray(deviation / np.hypot(np.sqrt(variance), 0.5 * covered))

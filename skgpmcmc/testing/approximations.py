@@ -14,7 +14,7 @@ from ..model.default_priors import default_hyperprior
 from ..model.joint import LatentGP
 from ..model.kernels import default_kernel
 from ..model.observations import Observations
-from .likelihoods import _DIFFERENCE_STEP, _N_SAMPLED, _agree, _mean_is
+from .likelihoods import _DIFFERENCE_STEP, _N_SAMPLED, _assert_agree, _assert_mean
 
 
 def check_approximation(
@@ -26,11 +26,11 @@ def check_approximation(
 ) -> None:
     """Check an approximation on a problem with two points, where the evidence is known.
 
-    It must be a function of (y, theta) alone, because otherwise a pseudo-marginal chain would not
-    be exact. Its log evidence must be close to the truth. What `with_tolerance` returns must be of
-    the same class, and have a gradient that agrees with finite differences, also in the
-    parameters of the likelihood. Importance sampling from its Gaussian must estimate the evidence
-    without bias.
+    The approximation must be a function of (y, theta) alone, because otherwise a pseudo-marginal
+    chain would not be exact. Its log evidence must be close to the truth. The result of
+    `with_tolerance` must be of the same class, and have a gradient that agrees with finite
+    differences, also in the parameters of the likelihood. Importance sampling from the Gaussian of
+    the approximation must estimate the evidence without bias.
 
     Parameters
     ----------
@@ -50,14 +50,14 @@ def check_approximation(
     """
     rng = np.random.default_rng(0) if rng is None else rng
     approximation.check()
-    model = _two_points(Probit() if likelihood is None else likelihood, rng)
+    model = _make_two_points(Probit() if likelihood is None else likelihood, rng)
     refined = approximation.with_tolerance()
     assert type(refined) is type(approximation), (
-        f"refined() returns a {type(refined).__name__}: samplers would use that in place of the "
-        f"{type(approximation).__name__}"
+        f"with_tolerance() returns a {type(refined).__name__}: samplers would use that in place "
+        f"of the {type(approximation).__name__}"
     )
-    for of_kernel in np.array([[0.0, 0.0], [1.2, -0.5]]):
-        theta = np.concatenate([of_kernel, model.start[len(of_kernel) :]])
+    for kernel_theta in np.array([[0.0, 0.0], [1.2, -0.5]]):
+        theta = np.concatenate([kernel_theta, model.start[len(kernel_theta) :]])
         where = f"at theta = {theta}"
         fit = approximation.fit(model, theta)
         again = approximation.fit(model, theta)
@@ -65,17 +65,17 @@ def check_approximation(
         same &= np.array_equal(fit.q.precision, again.q.precision)
         assert same, f"two fits {where} differ"
         assert np.all(fit.q.precision >= 0.0), f"q.precision is negative {where}"
-        exact = _evidence_of_two(model, theta)
+        exact = _integrate_two_points(model, theta)
         gap = abs(fit.log_evidence - np.log(exact))
         assert gap <= evidence_tolerance, (
             f"log evidence {where}: {fit.log_evidence:.5g}, where {np.log(exact):.5g} is right"
         )
         estimate = importance_estimate(model, fit.q, _N_SAMPLED, rng, defensive=0.05)
-        _mean_is(f"importance weights {where}", np.exp(estimate.log_weights), exact)
+        _assert_mean(f"importance weights {where}", np.exp(estimate.log_weights), exact)
         _check_gradient(refined, model, theta)
 
 
-def _two_points(likelihood: Likelihood, rng: np.random.Generator) -> LatentGP:
+def _make_two_points(likelihood: Likelihood, rng: np.random.Generator) -> LatentGP:
     covariance = make_covariance(default_kernel(1), np.array([[0.0], [0.8]]))
     y = likelihood.sample(np.array([0.7, -0.4]), rng)
     return LatentGP(
@@ -83,8 +83,11 @@ def _two_points(likelihood: Likelihood, rng: np.random.Generator) -> LatentGP:
     )
 
 
-def _evidence_of_two(model: LatentGP, theta: FloatArray) -> float:
-    """p(y | theta) by the trapezoidal rule in whitened coordinates, where it is a smooth bump."""
+def _integrate_two_points(model: LatentGP, theta: FloatArray) -> float:
+    """Return p(y | theta) by the trapezoidal rule in whitened coordinates.
+
+    The integrand is smooth there, and nearly zero at the ends of the grid.
+    """
     nodes = np.linspace(-9.0, 9.0, 181)
     v = np.stack([axis.ravel() for axis in np.meshgrid(nodes, nodes)])
     log_lik = model.observations_at(theta).totals(model.prior_at(theta).unwhiten(v))
@@ -98,4 +101,4 @@ def _check_gradient(approximation: Approximation, model: LatentGP, theta: FloatA
         above, below = (approximation.fit(model, theta + s).log_evidence for s in (step, -step))
         slope = (above - below) / (2.0 * _DIFFERENCE_STEP)
         what = f"derivative {j} of the log evidence at theta = {theta}"
-        _agree(what, gradient[j : j + 1], np.array([slope]))
+        _assert_agree(what, gradient[j : j + 1], np.array([slope]))

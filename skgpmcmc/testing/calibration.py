@@ -15,10 +15,10 @@ from ..model.names import element_names
 from .invariance import (
     JointDraws,
     Statistic,
-    _component,
-    _law_of_norm,
-    _log_lik,
-    _second,
+    _get_p_value,
+    _joint_log_lik,
+    _squared_norm_cdf,
+    _theta_component,
     simulate_joint,
 )
 
@@ -30,7 +30,7 @@ class CalibrationReport:
     Attributes
     ----------
     ranks : dict of str to ndarray of shape (n_replicates,)
-        For each statistic, the number of kept draws below its true value.
+        For each statistic, the number of kept draws below its true value; ties at random.
     ess : dict of str to ndarray of shape (n_replicates,)
         Bulk effective sample size of each statistic, from all draws. If it is below `n_kept`, the
         kept draws are dependent, and too many ranks are small or large even for a correct sampler.
@@ -55,7 +55,7 @@ class CalibrationReport:
     def __str__(self) -> str:
         rows = [
             f"{p:9.2g}  {name}, least ESS {self.ess[name].min():.0f}"
-            for name, p in sorted(self.p_values.items(), key=_second)
+            for name, p in sorted(self.p_values.items(), key=_get_p_value)
         ]
         return "\n".join([f"p = {self.p_value:.2g}", *rows])
 
@@ -63,9 +63,9 @@ class CalibrationReport:
 def calibration_statistics(model: LatentGP) -> list[Statistic]:
     """Return the default statistics of `simulation_based_calibration`.
 
-    All components of theta, and three functions of f: its value at the first input, log p(y | f),
-    and ``f' K(theta)^-1 f``. For a wrong sampler that ignores the data and returns the prior, ranks
-    of theta are still uniform, but those of log p(y | f) are not.
+    They are all components of theta, and three functions of f: its value at the first input,
+    log p(y | f), and ``f' K(theta)^-1 f``. If a wrong sampler ignores the data and returns the
+    prior, ranks of theta are still uniform, but ranks of log p(y | f) are not.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def calibration_statistics(model: LatentGP) -> list[Statistic]:
     Returns
     -------
     list of Statistic
-        The statistics, without their distributions, which ranks do not need.
+        The statistics; ranks need no `cdf`, which is None.
 
     References
     ----------
@@ -85,10 +85,10 @@ def calibration_statistics(model: LatentGP) -> list[Statistic]:
     """
     names = element_names(model.hyperprior.names)
     return [
-        *(Statistic(name, _component(j), None) for j, name in enumerate(names)),
+        *(Statistic(name, _theta_component(j), None) for j, name in enumerate(names)),
         Statistic("f at the first point", lambda draws: draws.f[:, 0], None),
-        Statistic("log p(y | f)", _log_lik(model), None),
-        Statistic("law of the norm of v", _law_of_norm(model), None),
+        Statistic("log p(y | f)", _joint_log_lik(model), None),
+        Statistic("law of the norm of v", _squared_norm_cdf(model), None),
     ]
 
 
@@ -150,7 +150,7 @@ def simulation_based_calibration(
     ranks = np.empty((n_replicates, len(statistics)), dtype=np.intp)
     ess = np.empty((n_replicates, len(statistics)))
     for row, stream in enumerate(rng.spawn(n_replicates)):
-        truth = _accepted(model, stream, accept)
+        truth = _simulate_accepted(model, stream, accept)
         theta, f = fit(model.with_observations(y=truth.y[0]), stream)
         n_chains, n_draws = theta.shape[:2]
         n_all = n_chains * n_draws
@@ -164,7 +164,7 @@ def simulation_based_calibration(
         values = np.stack([s.values(draws) for s in statistics], axis=1)
         own = np.array([s.values(truth)[0] for s in statistics])
         kept = values[np.linspace(0, n_all - 1, n_kept).round().astype(int)]
-        ranks[row] = _ranks(own, kept, stream)
+        ranks[row] = _rank_truth(own, kept, stream)
         by_chain = values.reshape(n_chains, n_draws, -1)
         ess[row] = array_stats.ess(by_chain, method="bulk", chain_axis=0, draw_axis=1)
     names = [s.name for s in statistics]
@@ -173,7 +173,7 @@ def simulation_based_calibration(
     )
 
 
-def _accepted(
+def _simulate_accepted(
     model: LatentGP, rng: np.random.Generator, accept: Callable[[FloatArray], bool] | None
 ) -> JointDraws:
     while True:
@@ -182,8 +182,8 @@ def _accepted(
             return truth
 
 
-def _ranks(truth: FloatArray, kept: FloatArray, rng: np.random.Generator) -> IntArray:
-    """How many of the rows of `kept` lie below the truth, column by column; ties at random."""
+def _rank_truth(truth: FloatArray, kept: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Count the rows of `kept` below the truth, column by column; ties at random."""
     below = (kept < truth).sum(axis=0)
     ties = (kept == truth).sum(axis=0)
     return np.asarray(below + rng.integers(ties + 1))
@@ -218,13 +218,15 @@ def rank_p_value(ranks: IntArray, n_kept: int) -> float:
     share = (places / (n_kept + 1))[:, None]
     tails = np.minimum(stats.binom.cdf(counts, n, share), stats.binom.sf(counts - 1, n, share))
     below = np.searchsorted(np.sort(ranks), places)
-    # A little more than what was observed, so that rounding does not part it from its equals.
+    # A little more than the observed minimum, so that rounding does not separate equal tails.
     least = tails[places - 1, below].min() * (1.0 + 1e-9)
-    inside = np.eye(1, n + 1)[0]  # P(so many ranks below i, and no tail so far as small as that)
+    inside = np.eye(1, n + 1)[
+        0
+    ]  # P(so many ranks below i, and no tail up to i as small as `least`)
     for i, tail in zip(places, tails, strict=True):
         possible = np.flatnonzero(inside)
         left = n - possible[:, None]
-        # Of the ranks that are not below i - 1, each is i - 1 with the same probability.
+        # Each rank that is not below i - 1 equals i - 1 with probability 1 / (n_kept + 2 - i).
         steps = stats.binom.pmf(counts - possible[:, None], left, 1.0 / (n_kept + 2 - i))
         inside = np.where(tail > least, inside[possible] @ steps, 0.0)
     return float(np.clip(1.0 - inside.sum(), 0.0, 1.0))

@@ -13,16 +13,17 @@ from .._typing import FloatArray
 from ..model.joint import LatentGP
 from ..transitions.base import ChainState, Transition
 
-#: Shares of the replicates after which a test with a level looks at its p-value. A mistake that all
-#: replicates show plainly hardly ever has a p-value above `_CLEAR` with half of them.
+#: Shares of the replicates after which a test with a level computes its p-value.
 _LOOKS = (0.5, 1.0)
-_CLEAR = 0.1
+#: P-value above which a test stops at the first look: a mistake that all replicates would show
+#: plainly hardly ever has a p-value above this with half of them.
+_CLEAR_P_VALUE = 0.1
 
 
 class JointDraws(NamedTuple):
     """Independent draws of (theta, f, y), one per row."""
 
-    theta: FloatArray  # (r, p), as chains have it
+    theta: FloatArray  # (r, p), natural logs where positive
     f: FloatArray  # (r, n), latent scale
     y: FloatArray  # (r, n)
 
@@ -32,7 +33,7 @@ class Statistic(NamedTuple):
 
     name: str
     values: Callable[[JointDraws], FloatArray]  # (r,), one per row
-    cdf: Callable[[FloatArray], FloatArray] | None  # its law under the model, where known
+    cdf: Callable[[FloatArray], FloatArray] | None  # under the model; None if it is not known
 
 
 @dataclass(frozen=True)
@@ -58,20 +59,20 @@ class InvarianceReport:
 
     @property
     def p_value(self) -> float:
-        """Family-wise p-value: the smallest one times their number and that of looks, at most 1."""
+        """Family-wise p-value: the smallest times the number of statistics and of looks."""
         return min(1.0, self.n_looks * self._p_value_of_a_look)
 
     @property
     def _p_value_of_a_look(self) -> float:
-        """Family-wise p-value, were there no other look (Bonferroni)."""
+        """Family-wise p-value (Bonferroni) without the correction for several looks."""
         return len(self.p_values) * min(self.p_values.values())
 
     def _is_clear(self, level: float) -> bool:
-        """Whether more replicates would hardly change the answer."""
-        return self.p_value < level or self._p_value_of_a_look > _CLEAR
+        """Whether more replicates would hardly change the verdict."""
+        return self.p_value < level or self._p_value_of_a_look > _CLEAR_P_VALUE
 
     def __str__(self) -> str:
-        rows = [f"{p:9.2g}  {name}" for name, p in sorted(self.p_values.items(), key=_second)]
+        rows = [f"{p:9.2g}  {name}" for name, p in sorted(self.p_values.items(), key=_get_p_value)]
         head = (
             f"p = {self.p_value:.2g} after {self.n_replicates} replicates, "
             f"acceptance {self.acceptance_rate:.2f}"
@@ -79,7 +80,7 @@ class InvarianceReport:
         return "\n".join([head, *rows])
 
 
-def _second(pair: tuple[str, float]) -> float:
+def _get_p_value(pair: tuple[str, float]) -> float:
     return pair[1]
 
 
@@ -189,7 +190,7 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         """Return f times y, or for a softmax the latent value of the observed class."""
         if model.likelihood.n_functions == 1:
             return draws.f[:, model.observations.input_of_row] * draws.y
-        # Targets are numbers of functions: the value of that one.
+        # A target is the position of its class among the latent functions.
         by_function = draws.f.reshape(len(draws.f), model.likelihood.n_functions, -1)
         return np.take_along_axis(by_function, draws.y[:, None].astype(np.intp), axis=1)[:, 0]
 
@@ -202,37 +203,37 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         return np.asarray(np.log((draws.f**2).mean(axis=1)))
 
     statistics = [
-        Statistic("law of the norm of v", _law_of_norm(model), stats.uniform().cdf),
+        Statistic("law of the norm of v", _squared_norm_cdf(model), stats.uniform().cdf),
         Statistic("mean f y", mean_agreement, None),
         Statistic("f y at the first point", lambda draws: agreement(draws)[:, 0], None),
         Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
-        Statistic("log p(y | f)", _log_lik(model), None),
+        Statistic("log p(y | f)", _joint_log_lik(model), None),
     ]
     for j, (name, law, positive) in enumerate(
         zip(names, laws, model.hyperprior.positive, strict=True)
     ):
         what, cdf = (f"log {name}", _log_scale_cdf(law)) if positive else (name, law.cdf)
         statistics += [
-            Statistic(what, _component(j), cdf),
-            Statistic(f"{what} * mean f y", _times_component(j, mean_agreement), None),
-            Statistic(f"{what} * log mean f^2", _times_component(j, log_size), None),
+            Statistic(what, _theta_component(j), cdf),
+            Statistic(f"{what} * mean f y", _times_theta_component(j, mean_agreement), None),
+            Statistic(f"{what} * log mean f^2", _times_theta_component(j, log_size), None),
         ]
     return statistics
 
 
-def _law_of_norm(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
+def _squared_norm_cdf(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
     def values(draws: JointDraws) -> FloatArray:
-        """Return P(X < |v|^2) of each draw, f = R v, for X of r degrees of freedom."""
-        found = []
+        """Return the chi-squared probability of |v|^2, where f = R v, of each draw."""
+        probabilities = []
         for theta, f in zip(draws.theta, draws.f, strict=True):
             v = model.prior_at(theta).whiten(f)
-            found.append(stats.chi2(len(v)).cdf(v @ v))
-        return np.array(found)
+            probabilities.append(stats.chi2(len(v)).cdf(v @ v))
+        return np.array(probabilities)
 
     return values
 
 
-def _log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
+def _joint_log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
     def values(draws: JointDraws) -> FloatArray:
         """Return log p(y | f, theta) of each draw."""
         rows = zip(*draws, strict=True)
@@ -243,11 +244,11 @@ def _log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
     return values
 
 
-def _component(j: int) -> Callable[[JointDraws], FloatArray]:
+def _theta_component(j: int) -> Callable[[JointDraws], FloatArray]:
     return lambda draws: draws.theta[:, j]
 
 
-def _times_component(
+def _times_theta_component(
     j: int, function: Callable[[JointDraws], FloatArray]
 ) -> Callable[[JointDraws], FloatArray]:
     return lambda draws: draws.theta[:, j] * function(draws)
@@ -327,13 +328,13 @@ def prior_invariance_test(
     ends: list[JointDraws] = []
     references: list[JointDraws] = []
     for share in shares:
-        # With few replicates two looks may be at the same ones.
-        if n_more := _missing(ends, share * n_replicates):
+        # With few replicates, the second look may need no further ones.
+        if n_more := _count_missing(ends, share * n_replicates):
             ends.append(replicates.move_all(simulate_joint(model, n_more, streams[0])))
-        if n_more := _missing(references, share * n_reference):
+        if n_more := _count_missing(references, share * n_reference):
             references.append(simulate_joint(model, n_more, streams[3]))
-        end = _together(ends)
-        reference = _together(references)
+        end = _concatenate_draws(ends)
+        reference = _concatenate_draws(references)
         p_values = {s.name: _ks_p_value(s, end, reference) for s in statistics}
         n_made = len(end.theta)
         acceptance_rate = replicates.n_accepted / (n_made * n_steps)
@@ -343,22 +344,22 @@ def prior_invariance_test(
     return report
 
 
-def _missing(parts: list[JointDraws], wanted: float) -> int:
-    """How many draws are missing to the number that is wanted, rounded up."""
+def _count_missing(parts: list[JointDraws], wanted: float) -> int:
+    """Return how many draws the parts lack of the number that is wanted, rounded up."""
     return int(np.ceil(wanted)) - sum(len(part.theta) for part in parts)
 
 
-def _together(parts: list[JointDraws]) -> JointDraws:
-    """All draws of several parts."""
+def _concatenate_draws(parts: list[JointDraws]) -> JointDraws:
+    """Return the draws of several parts as one."""
     return JointDraws(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 @dataclass
 class _Replicates:
-    """Chains of `n_steps` transitions each, from draws that are given a part at a time.
+    """Chains of `n_steps` transitions each, one for each draw of (theta, f, y).
 
-    Set-ups are made once for each distinct y. Given these set-ups, replicates are independent,
-    although equal y share one.
+    There is one set-up for each distinct y. Given the set-ups, replicates are independent, even if
+    they share one.
     """
 
     model: LatentGP
@@ -368,10 +369,10 @@ class _Replicates:
     set_up_rng: np.random.Generator
     chain_rng: np.random.Generator
     n_accepted: int = 0
-    ready: dict[bytes, tuple[LatentGP, Transition[Any]]] = field(default_factory=dict)
+    set_ups: dict[bytes, tuple[LatentGP, Transition[Any]]] = field(default_factory=dict)
 
     def move_all(self, begin: JointDraws) -> JointDraws:
-        """Where chains that begin at these draws end, each under the posterior given its y."""
+        """Return the last states of chains that begin at these draws, each given its own y."""
         theta = np.empty_like(begin.theta)
         f = np.empty_like(begin.f)
         for row, (theta_0, f_0, y) in enumerate(zip(*begin, strict=True)):
@@ -389,16 +390,16 @@ class _Replicates:
         return JointDraws(theta, f, begin.y)
 
     def _prepare(self, y: FloatArray) -> tuple[LatentGP, Transition[Any]]:
-        """Model with these targets, and the transition that is set up for it."""
+        """Return the model with these targets, and the transition that is set up for it."""
         key = y.tobytes()
-        if key not in self.ready:
+        if key not in self.set_ups:
             problem = self.model.with_observations(y=y)
-            self.ready[key] = problem, self.set_up(problem, self.set_up_rng.spawn(1)[0])
-        return self.ready[key]
+            self.set_ups[key] = problem, self.set_up(problem, self.set_up_rng.spawn(1)[0])
+        return self.set_ups[key]
 
 
-def _ks_p_value(statistic: Statistic, end: JointDraws, fresh: JointDraws) -> float:
+def _ks_p_value(statistic: Statistic, end: JointDraws, reference: JointDraws) -> float:
     values = statistic.values(end)
     if statistic.cdf is not None:
         return float(stats.kstest(statistic.cdf(values), "uniform").pvalue)
-    return float(stats.ks_2samp(values, statistic.values(fresh), method="asymp").pvalue)
+    return float(stats.ks_2samp(values, statistic.values(reference), method="asymp").pvalue)

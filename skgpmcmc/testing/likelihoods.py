@@ -11,11 +11,18 @@ from scipy.integrate import quad
 from .._typing import FloatArray
 from ..likelihoods.base import Likelihood
 
+#: Latent values at which derivatives are compared.
 _LATENT_VALUES = np.linspace(-2.5, 2.5, 11)
-_DIFFERENCE_STEP = 1e-4  # of central differences
-_CAVITIES = ((-1.5, 0.3), (0.0, 1.0), (0.7, 4.0))  # mean, variance
+#: Step of central differences, whose error is then about 1e-8.
+_DIFFERENCE_STEP = 1e-4
+#: Means and variances of the cavities at which moments are compared.
+_CAVITIES = ((-1.5, 0.3), (0.0, 1.0), (0.7, 4.0))
+#: Samples in a mean that is compared.
 _N_SAMPLED = 20_000
+#: Standard errors by which a mean may deviate: a correct one does so once in a million times.
 _MAX_Z = 5.0
+#: Error of a mean of equal values, which have no standard error.
+_MEAN_ROUNDING = 1e-12
 
 
 def check_likelihood(
@@ -52,9 +59,9 @@ def check_likelihood(
             for weight in (1.0, 2.5):
                 _check_moments(likelihood, float(y), mean, var, weight)
             predictive = likelihood.log_predictive(y, mean, var)
-            mass = _tilted_moments_by_quad(likelihood, float(y), mean, var, 1.0)[0]
+            mass = _integrate_tilted(likelihood, float(y), mean, var, 1.0)[0]
             what = f"log predictive for y = {y:g} under N({mean:g}, {var:g})"
-            _agree(what, predictive, np.array([np.log(mass)]))
+            _assert_agree(what, predictive, np.array([np.log(mass)]))
     for f in (-1.2, 0.0, 0.8):
         _check_sampling(likelihood, f, rng)
 
@@ -71,9 +78,9 @@ def _check_derivatives(likelihood: Likelihood, y: FloatArray) -> None:
         )
 
     what = f"derivative of log p(y = {y[0]:g} | f)"
-    _agree(f"first {what}", first, slope(lambda g: likelihood.log_prob(y, g)))
-    _agree(f"second {what}", second, slope(lambda g: likelihood.derivatives(y, g).first))
-    _agree(f"third {what}", third, slope(lambda g: likelihood.derivatives(y, g).second))
+    _assert_agree(f"first {what}", first, slope(lambda g: likelihood.log_prob(y, g)))
+    _assert_agree(f"second {what}", second, slope(lambda g: likelihood.derivatives(y, g).first))
+    _assert_agree(f"third {what}", third, slope(lambda g: likelihood.derivatives(y, g).second))
     if likelihood.log_concave:
         assert np.all(second <= 0.0), (
             f"log_concave is claimed, but the second {what} is {second.max():g}"
@@ -102,7 +109,7 @@ def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
             ("the first derivative", derivatives.first, lambda p: p.derivatives(y, f).first),
             ("the second derivative", derivatives.second, lambda p: p.derivatives(y, f).second),
         ):
-            _agree(f"derivative of {name} {what}", value[j], slope(values))
+            _assert_agree(f"derivative of {name} {what}", value[j], slope(values))
         for gradient, w in zip(tilted, weights, strict=True):
 
             def log_z(p: Likelihood, w: FloatArray | None = w) -> FloatArray:
@@ -110,13 +117,13 @@ def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
                 return p.weighted_tilted_moments(y, w, mean, var).log_z
 
             name = "log normalizer" if w is None else "weighted log normalizer"
-            _agree(f"derivative of the {name} {what}", gradient[j], slope(log_z))
+            _assert_agree(f"derivative of the {name} {what}", gradient[j], slope(log_z))
 
 
-def _tilted_moments_by_quad(
+def _integrate_tilted(
     likelihood: Likelihood, y: float, mean: float, var: float, weight: float
 ) -> tuple[float, float, float]:
-    """Mass, standardized mean and variance of p(y | f)^weight N(f; mean, var), f standardized."""
+    """Return the mass of p(y | f)^weight N(f; mean, var), and the moments of standardized f."""
     sd = np.sqrt(var)
 
     def integral(power: int) -> float:
@@ -128,7 +135,7 @@ def _tilted_moments_by_quad(
             density = np.exp(weight * log_prob - 0.5 * x * x) / np.sqrt(2.0 * np.pi)
             return float(x**power * density)
 
-        # In panels: a peak anywhere between them would be missed otherwise.
+        # Panels are short enough for quad to find a narrow peak anywhere.
         edges = np.linspace(-12.0, 12.0, 49)
         return sum(float(quad(integrand, *ends, epsabs=1e-14)[0]) for ends in pairwise(edges))
 
@@ -140,43 +147,45 @@ def _tilted_moments_by_quad(
 def _check_moments(
     likelihood: Likelihood, y: float, mean: float, var: float, weight: float
 ) -> None:
-    mass, center, spread = _tilted_moments_by_quad(likelihood, y, mean, var, weight)
+    mass, center, spread = _integrate_tilted(likelihood, y, mean, var, weight)
     arrays = (np.array([mean]), np.array([var]))
     if weight == 1.0:
         moments = likelihood.tilted_moments(np.array([y]), *arrays)
     else:
         moments = likelihood.weighted_tilted_moments(np.array([y]), np.array([weight]), *arrays)
     where = f"for y = {y:g} with weight {weight:g} under N({mean:g}, {var:g})"
-    _agree(f"log normalizer {where}", moments.log_z, np.array([np.log(mass)]))
-    _agree(f"alpha {where}", moments.alpha, np.array([center / np.sqrt(var)]))
-    _agree(f"beta {where}", moments.beta, np.array([(1.0 - spread) / var]))
+    _assert_agree(f"log normalizer {where}", moments.log_z, np.array([np.log(mass)]))
+    _assert_agree(f"alpha {where}", moments.alpha, np.array([center / np.sqrt(var)]))
+    _assert_agree(f"beta {where}", moments.beta, np.array([(1.0 - spread) / var]))
 
 
 def _check_sampling(likelihood: Likelihood, f: float, rng: np.random.Generator) -> None:
-    """E p(y | f') / p(y | f) = 1 for any f', and the mean squared score is the information."""
-    at = np.full(_N_SAMPLED, f)
-    y = likelihood.sample(at, rng)
+    """Check that E p(y | f') / p(y | f) = 1, and that the mean squared score is the information."""
+    f_samples = np.full(_N_SAMPLED, f)
+    y = likelihood.sample(f_samples, rng)
     for other in (f - 0.25, f + 0.25):
         ratio = np.exp(
-            likelihood.log_prob(y, np.full(_N_SAMPLED, other)) - likelihood.log_prob(y, at)
+            likelihood.log_prob(y, np.full(_N_SAMPLED, other)) - likelihood.log_prob(y, f_samples)
         )
-        _mean_is(f"sampled p(y | {other:g}) / p(y | {f:g})", ratio, 1.0)
+        _assert_mean(f"sampled p(y | {other:g}) / p(y | {f:g})", ratio, 1.0)
     information = likelihood.fisher_information(np.array([f]))[0]
     assert information >= 0.0, f"fisher_information at f = {f:g} is negative: {information:g}"
-    score = likelihood.derivatives(y, at).first
-    _mean_is(f"sampled score at f = {f:g}", score, 0.0)
-    _mean_is(f"sampled squared score at f = {f:g}", score**2, information)
+    score = likelihood.derivatives(y, f_samples).first
+    _assert_mean(f"sampled score at f = {f:g}", score, 0.0)
+    _assert_mean(f"sampled squared score at f = {f:g}", score**2, information)
 
 
-def _agree(what: str, value: FloatArray, expected: FloatArray, tolerance: float = 1e-5) -> None:
+def _assert_agree(
+    what: str, value: FloatArray, expected: FloatArray, tolerance: float = 1e-5
+) -> None:
     gap = float(np.max(np.abs(value - expected) / (1.0 + np.abs(expected))))
     assert gap <= tolerance, f"{what}: {value} where {expected} is expected"
 
 
-def _mean_is(what: str, values: FloatArray, expected: float) -> None:
+def _assert_mean(what: str, values: FloatArray, expected: float) -> None:
     error = float(np.std(values, ddof=1)) / np.sqrt(len(values))
     gap = abs(float(np.mean(values)) - expected)
-    assert gap <= _MAX_Z * error + 1e-12, (
+    assert gap <= _MAX_Z * error + _MEAN_ROUNDING, (
         f"{what}: mean {np.mean(values):.5g} with standard error {error:.2g}, "
         f"where {expected:.5g} is expected"
     )

@@ -364,7 +364,7 @@ def test_a_long_fit_is_not_announced_for_what_the_file_has(monkeypatch, tmp_path
     with pytest.warns(UserWarning, match="This fit will be long"):
         walk(checkpoint=tmp_path / "file").fit(X, y)
     monkeypatch.setattr(chains, "_ROWS_TIMED_FIRST", 10)
-    monkeypatch.setattr(chains, "seconds_per_iteration", lambda *_: 1e6)
+    monkeypatch.setattr(chains, "time_iteration", lambda *_: 1e6)
     walk(checkpoint=tmp_path / "file").fit(X, y)  # a warning would be an error
 
 
@@ -673,7 +673,7 @@ def test_draws_that_are_handed_out_in_parts_are_counted_once():
     draws = np.arange(6.0)[:, None]
     segment = Segment(None, np.random.default_rng(0), draws, draws, counts, np.empty((6, 0, 1)))
     tape = checkpoint._Tape([segment])
-    parts = [part for n in (2, 1, 9) for part in tape.take(n)]
+    parts = [part for n in (2, 1, 9) for part in tape.read(n)]
     assert_array_equal(np.concatenate([part.theta for part in parts]), draws)
     total = sum_counts([part.counts for part in parts])
     assert (total.n_steps, total.n_accepted) == (counts.n_steps, counts.n_accepted)

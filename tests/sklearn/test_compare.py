@@ -14,7 +14,7 @@ from skgpmcmc.compare import (
     SCORES,
     Comparison,
     DataSet,
-    Outcome,
+    MethodOutcome,
     bundled_data,
     conclusion,
     csv_data,
@@ -174,7 +174,7 @@ def test_scores_are_scikit_learns():
 def test_table_shows_mean_and_standard_error():
     names = [name for name in SCORES if name != "selective_accuracy"]  # as in an older file
     outcomes = [
-        Outcome("m", r, {**dict.fromkeys(names, value), "auc": np.nan}, np.empty(0))
+        MethodOutcome("m", r, {**dict.fromkeys(names, value), "auc": np.nan}, np.empty(0))
         for r, value in enumerate((0.5, 0.7))
     ]
     header, row = score_table(outcomes).splitlines()
@@ -197,9 +197,11 @@ def test_table_marks_the_best_as_it_is_shown():
         "c": {"accuracy": 0.8, "log_loss": 0.4, "auc": 0.8},
         "d": {"accuracy": 0.95, "log_loss": 0.1, "auc": 0.8},
     }
-    outcomes = [Outcome(name, r, s, np.empty(0)) for name, s in scores.items() for r in range(2)]
+    outcomes = [
+        MethodOutcome(name, r, s, np.empty(0)) for name, s in scores.items() for r in range(2)
+    ]
     # It fails where the others do not, and its mean over the other split is not compared.
-    outcomes[-1] = Outcome("d", 1, {}, None, failure="it did not fit")
+    outcomes[-1] = MethodOutcome("d", 1, {}, None, failure="it did not fit")
     _, *rows = score_table(outcomes).splitlines()
     marked = [[cell for cell in row.split() if cell.endswith("*")] for row in rows]
     assert marked == [["0.000*"], ["0.000*", "0.000*"], [], []]  # all areas are alike
@@ -211,7 +213,7 @@ def test_table_marks_the_best_as_it_is_shown():
 def outcomes_with(losses):
     """Outcomes with these log losses, (n_splits,) for each method."""
     return [
-        Outcome(name, r, {"log_loss": loss}, np.empty(0))
+        MethodOutcome(name, r, {"log_loss": loss}, np.empty(0))
         for name, values in losses.items()
         for r, loss in enumerate(values)
     ]
@@ -238,7 +240,7 @@ def test_conclusion_of_one_split_compares_its_rows():
     alike = right.copy()
     alike[:2] = [[0.8, 0.2], [0.08, 0.92]]
     proba = {"sure": right, "alike": alike, "unsure": unsure}
-    outcomes = [Outcome(name, 0, {}, p, y_test=y) for name, p in proba.items()]
+    outcomes = [MethodOutcome(name, 0, {}, p, y_test=y) for name, p in proba.items()]
     assert conclusion(outcomes) == (
         "By log loss sure is best, and alike is within one standard error of it (paired over 100 "
         "test rows of one split)."
@@ -247,7 +249,7 @@ def test_conclusion_of_one_split_compares_its_rows():
 
 def test_conclusion_leaves_out_what_failed_and_says_nothing_of_one_method():
     outcomes = outcomes_with({"best": [0.2, 0.3], "other": [0.4, 0.45], "failed": [0.1]})
-    outcomes.append(Outcome("failed", 1, {}, None, failure="it did not fit"))
+    outcomes.append(MethodOutcome("failed", 1, {}, None, failure="it did not fit"))
     assert conclusion(outcomes).startswith("By log loss best is best, and no other")
     assert conclusion(outcomes[:2] + outcomes[4:]) == ""
     assert conclusion([]) == ""
@@ -255,7 +257,7 @@ def test_conclusion_leaves_out_what_failed_and_says_nothing_of_one_method():
 
 def predicted(p, y, rows, split=0, name="m"):
     proba = np.column_stack([1 - p, p])
-    return Outcome(name, split, {}, proba, y_test=y, test_rows=rows)
+    return MethodOutcome(name, split, {}, proba, y_test=y, test_rows=rows)
 
 
 def test_reliability_is_the_frequency_in_each_bin_and_its_binomial_error():
@@ -309,6 +311,6 @@ def test_bundled_data_are_split_several_times(monkeypatch, tmp_path, given, expe
         made.append(repeats)
         return [], False
 
-    monkeypatch.setattr("skgpmcmc.__main__._run", run)
+    monkeypatch.setattr("skgpmcmc.__main__._compare_all", run)
     main(["compare", *given, "--output", str(tmp_path / "out")])
     assert made == [expected]

@@ -17,7 +17,7 @@ from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.likelihoods import Logit
 from skgpmcmc.run import (
-    StoppingRule,
+    ConvergenceGoal,
     chains,
     convergence,
     draws_wanted,
@@ -166,7 +166,7 @@ def test_the_warning_advises_what_helps():
         model.fit(*moons())
     (said,) = (str(warning.message) for warning in caught)
     table = model.diagnostics_
-    wanted = draws_wanted(table, 100, model.max_rhat, 1e5)
+    wanted = draws_wanted(table, 100, ConvergenceGoal(model.max_rhat, 1e5))
     least = min(table.ess_bulk.min(), table.ess_tail.min())
     assert f"n_draws={wanted} (warm_start=True continues these chains)" in said
     assert "sampler=" not in said
@@ -184,18 +184,18 @@ def test_a_small_target_does_not_stop_before_the_least_of_all():
     assert min(before.ess_bulk.min(), before.ess_tail.min()) < MIN_ESS
 
 
-def test_what_meets_the_rule():
+def test_what_meets_the_goal():
     rng = np.random.default_rng(0)
     good, short = rng.standard_normal((4, 200, 2)), rng.standard_normal((4, 20, 2))
     apart = good + 3.0 * np.arange(4)[:, None, None]
-    rule = StoppingRule(300.0, 1.05)
-    assert rule.missing(good) == 0.0
-    assert rule.missing(short) > 0.0
-    assert rule.missing(apart) > 10.0
-    assert 0.0 < StoppingRule(2000.0, 1.05).missing(good) < np.inf
-    assert rule.missing(np.zeros((4, 200, 1))) == np.inf  # chains that do not move
-    assert rule.missing(rng.standard_normal((4, 0, 2))) == np.inf
-    assert rule.missing(np.empty((4, 50, 0))) == 0.0  # nothing to wait for
+    goal = ConvergenceGoal(1.05, 300.0)
+    assert goal.estimate_missing(good) == 0.0
+    assert goal.estimate_missing(short) > 0.0
+    assert goal.estimate_missing(apart) > 10.0
+    assert 0.0 < ConvergenceGoal(1.05, 2000.0).estimate_missing(good) < np.inf
+    assert goal.estimate_missing(np.zeros((4, 200, 1))) == np.inf  # chains that do not move
+    assert goal.estimate_missing(rng.standard_normal((4, 0, 2))) == np.inf
+    assert goal.estimate_missing(np.empty((4, 50, 0))) == 0.0  # nothing to wait for
 
 
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
@@ -230,13 +230,13 @@ def test_what_has_not_converged_by_either_measure(short):
         ess_bulk=np.array([300.0, 500.0]),
         ess_tail=np.array([400.0] * 2),
     )
-    assert table.not_converged(1.01) == []
-    assert table.not_converged(1.01, 400.0) == [0]
-    assert table.not_converged(1.01, 600.0) == [0, 1]
+    assert table.rows_short_of(ConvergenceGoal(1.01)) == []
+    assert table.rows_short_of(ConvergenceGoal(1.01, 400.0)) == [0]
+    assert table.rows_short_of(ConvergenceGoal(1.01, 600.0)) == [0, 1]
     vars(table).update(ess_tail=np.array([400.0, MIN_ESS - 1.0]))
-    assert table.not_converged(1.01) == [1]
+    assert table.rows_short_of(ConvergenceGoal(1.01)) == [1]
     vars(table).update(r_hat=np.array([1.02, 1.0]))
-    assert table.not_converged(1.01) == [0, 1]
+    assert table.rows_short_of(ConvergenceGoal(1.01)) == [0, 1]
 
 
 # --- continuing the chains of a fit ---------------------------------------------------------------
@@ -504,10 +504,10 @@ def test_no_class_makes_more_draws_than_it_may(monkeypatch):
     model = quick(warm_start=True).fit(X, y)
     first = model.estimators_[0].theta_samples_[0, 0]
 
-    def missing(rule, draws):
+    def estimate_missing(goal, draws):
         return 0.0 if np.array_equal(draws[0, 0], first) else np.inf
 
-    monkeypatch.setattr(StoppingRule, "missing", missing)
+    monkeypatch.setattr(ConvergenceGoal, "estimate_missing", estimate_missing)
     for most in (40, 60):
         model.set_params(n_draws=most, target_ess=400.0).fit(X, y)
         n_draws = [part.theta_samples_.shape[1] for part in model.estimators_]

@@ -11,6 +11,7 @@ from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.__main__ import main
 from skgpmcmc.chain.counts import Counts
 from skgpmcmc.doctor import StoredChains, findings
+from skgpmcmc.run import ConvergenceGoal
 from skgpmcmc.samplers import PseudoMarginal
 
 N_DRAWS = 500
@@ -27,7 +28,7 @@ def counts(accepted=400, move="surrogate"):
 
 def said(samples, sampler="pm", **rates):
     chains = StoredChains(samples, NAMES, [counts(**rates)] * len(samples), 20, sampler)
-    return " | ".join(findings(chains, 1.01, 400.0))
+    return " | ".join(findings(chains, ConvergenceGoal(1.01, 400.0)))
 
 
 def test_nothing_is_said_of_chains_that_have_converged():

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.run import Draws, StoppingRule, summarize_convergence
+from skgpmcmc.run import ConvergenceGoal, Draws, summarize_convergence
 from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.run.records import judged_quantities
 
@@ -33,8 +33,11 @@ def test_a_target_is_a_target_for_f():
     of_model = model._predictor.model
     earlier = Draws(model.theta_samples_[:, :-50], model.latent_samples_[:, :-50], [], None)
     assert ROUND_LENGTH == 50
-    assert StoppingRule(300.0, 1.05).missing(judged_quantities(of_model, model._draws)) == 0.0
-    assert StoppingRule(300.0, 1.05).missing(judged_quantities(of_model, earlier)) > 0.0
+    assert (
+        ConvergenceGoal(1.05, 300.0).estimate_missing(judged_quantities(of_model, model._draws))
+        == 0.0
+    )
+    assert ConvergenceGoal(1.05, 300.0).estimate_missing(judged_quantities(of_model, earlier)) > 0.0
 
 
 def test_what_is_judged():

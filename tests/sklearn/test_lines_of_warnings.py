@@ -121,8 +121,8 @@ def a_parameter_that_only_fit_takes_up(patch, folder):
 
 
 def an_evidence_of_few_draws(patch, folder):
-    patch.setattr(evidence, "_HARMLESS", -1.0)
-    patch.setattr(evidence, "_HEAVY", -100.0)
+    patch.setattr(evidence, "_HARMLESS_SHARE", -1.0)
+    patch.setattr(evidence, "MAX_PARETO_K", -100.0)
     quick(n_draws=20).fit(X, Y).log_evidence("is")
 
 

@@ -154,9 +154,9 @@ def test_the_bar_says_how_good_the_draws_are_each_time_they_have_doubled(monkeyp
 
 
 def test_an_effort_grows_with_what_is_planned():
-    one = PLAN.effort(0.1, "a guess")
-    twice = PLAN._replace(n_iterations=10400.0).effort(0.1, "a guess")
-    alone = PLAN._replace(n_workers=1).effort(0.1, "a guess")
+    one = PLAN.estimate_effort(0.1, "a guess")
+    twice = PLAN._replace(n_iterations=10400.0).estimate_effort(0.1, "a guess")
+    alone = PLAN._replace(n_workers=1).estimate_effort(0.1, "a guess")
     assert twice.seconds == pytest.approx(2.0 * one.seconds)
     assert alone.seconds == pytest.approx(2.0 * one.seconds)
 
@@ -196,9 +196,9 @@ def test_an_evaluation_with_some_inputs_tells_of_an_iteration_with_all(
     """All rows of an input take their time, and a matrix of low rank takes less."""
     monkeypatch.setattr(progress, "_N_INPUTS_TIMED", 30)
     monkeypatch.setattr(roots, "_FEWEST_ROWS_OF_LOW_RANK", 30)
-    some = progress.seconds_per_iteration(places(30, kernel, n_each), Timed(monkeypatch))
+    some = progress.time_iteration(places(30, kernel, n_each), Timed(monkeypatch))
     assert some == pytest.approx(30 * n_each / ITERATIONS_PER_EVALUATION)
-    more = progress.seconds_per_iteration(places(120, kernel, n_each), Timed(monkeypatch))
+    more = progress.time_iteration(places(120, kernel, n_each), Timed(monkeypatch))
     assert more == pytest.approx(some * 4.0**power)
 
 
@@ -206,8 +206,8 @@ def test_only_calls_that_are_said_to_tell_of_iterations_do():
     plan, monitor = PLAN._replace(n_workers=1), Listener()
     seconds = iter([[5.0], [50.0, 6.0, 4.0], [1.0]])
     workers = SimpleNamespace(replays=False, run=lambda *_: done_in(next(seconds)))
-    rounds = set_ups._Rounds(monitor, 1)
-    work = set_ups._Work(workers, rounds, plan, "", 1)
+    rounds = set_ups._SetUpRounds(monitor, 1)
+    work = set_ups._SetUpExecutor(workers, rounds, plan, "", 1)
     work.map(abs, [(1,)], "search")
     assert monitor.left == []
     work.map(abs, [(1,)] * 3, "learning", iterations=2.0)
@@ -344,7 +344,7 @@ def slowed(perform):
 def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
     """The warning is an error here: nothing has been factored when it comes."""
     monkeypatch.setattr(chains, "_ROWS_TIMED_FIRST", 15)
-    monkeypatch.setattr(chains, "seconds_per_iteration", lambda *_: 100.0)
+    monkeypatch.setattr(chains, "time_iteration", lambda *_: 100.0)
     monkeypatch.setattr(set_ups, "perform", None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -358,10 +358,10 @@ class Listener:
     def __init__(self):
         self.limit, self.left = TimeLimit(), []
 
-    def set_up(self, stage):
+    def report_stage(self, stage):
         pass
 
-    def expect(self, what):
+    def report_effort(self, what):
         self.left.append(what.seconds)
 
     def report_draws(self, progress):

@@ -5,11 +5,13 @@ import re
 import numpy as np
 
 from skgpmcmc.numerics.linalg import OperationCount
-from skgpmcmc.run import Diagnostics, convergence_message, draws_wanted, remedy
+from skgpmcmc.run import ConvergenceGoal, Diagnostics, convergence_message, draws_wanted, remedy
 from skgpmcmc.run.advice import USABLE_ESS, USABLE_RHAT, USELESS_ESS, USELESS_RHAT
 from skgpmcmc.run.diagnostics import plain_name
 
 from ..helpers import in_one_test
+
+GOAL = ConvergenceGoal(1.01, 400.0)
 
 
 def diagnostics(r_hat, bulk, tail, classes=None, in_use=None):
@@ -37,7 +39,8 @@ def diagnostics(r_hat, bulk, tail, classes=None, in_use=None):
 
 
 def message(r_hat, bulk, tail, max_rhat=1.01, target_ess=None, **kwargs):
-    return convergence_message(diagnostics(r_hat, bulk, tail, **kwargs), max_rhat, target_ess)
+    goal = ConvergenceGoal(max_rhat, target_ess)
+    return convergence_message(diagnostics(r_hat, bulk, tail, **kwargs), goal)
 
 
 @in_one_test(
@@ -129,20 +132,22 @@ def test_grades_by_r_hat():
     ],
 )
 def test_how_many_draws_are_enough_by_the_rate_so_far(numbers, n_draws, wanted):
-    assert draws_wanted(diagnostics(*numbers), n_draws, 1.01, 400.0) == wanted
+    assert draws_wanted(diagnostics(*numbers), n_draws, GOAL) == wanted
 
 
 def test_as_many_draws_as_are_said_to_be_enough_are_enough():
     """Chains of that length have converged, if they go on at the same rate."""
-    n = draws_wanted(diagnostics(1.03, 120, 150), 700, 1.01, 400.0)
+    n = draws_wanted(diagnostics(1.03, 120, 150), 700, GOAL)
     later = diagnostics(1.0 + 0.03 * 700 / n, 120 * n / 700, 150 * n / 700)
-    assert convergence_message(later, 1.01, 400.0) is None
-    assert draws_wanted(diagnostics(1.03, 120, 150), 700, 1.0, 400.0) is None  # never R-hat 1
+    assert convergence_message(later, GOAL) is None
+    assert (
+        draws_wanted(diagnostics(1.03, 120, 150), 700, ConvergenceGoal(1.0, 400.0)) is None
+    )  # never R-hat 1
 
 
 def test_the_advice_fits_the_case():
     def advice(*numbers, **kwargs):
-        return remedy(diagnostics(*numbers), 1000, 1.01, 400.0, **kwargs)
+        return remedy(diagnostics(*numbers), 1000, GOAL, **kwargs)
 
     assert "set n_draws=2300 (warm_start=True" in advice(1.0, 200, 300)
     assert "sampler=" not in advice(1.0, 200, 300)
@@ -160,9 +165,9 @@ def test_the_advice_fits_the_case():
 def test_the_advice_names_noise_that_stops_chains():
     noisy = diagnostics(1.0, 200, 300)
     vars(noisy).update(log_likelihood_sd=np.array([0.3, 2.5, np.nan]))
-    said = remedy(noisy, 1000, 1.01, 400.0)
+    said = remedy(noisy, 1000, GOAL)
     assert "Increase n_importance: the log-likelihood noise is 2.5" in said
-    assert "n_importance" not in remedy(diagnostics(1.0, 200, 300), 1000, 1.01, 400.0)
+    assert "n_importance" not in remedy(diagnostics(1.0, 200, 300), 1000, GOAL)
 
 
 def test_the_table_says_what_was_in_use():

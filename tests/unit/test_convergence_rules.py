@@ -1,10 +1,16 @@
-"""One rule says when chains are long enough, for those who stop and for those who report."""
+"""One goal says when chains are long enough, for those who stop and for those who report."""
 
 import numpy as np
 import pytest
 
-from skgpmcmc.run import Diagnostics, StoppingRule, gelman_rubin, rank_r_hat, summarize_convergence
-from skgpmcmc.run.convergence import MIN_ESS, enough
+from skgpmcmc.run import (
+    ConvergenceGoal,
+    Diagnostics,
+    gelman_rubin,
+    rank_r_hat,
+    summarize_convergence,
+)
+from skgpmcmc.run.convergence import MIN_ESS
 
 from ..helpers import in_one_test
 
@@ -37,7 +43,7 @@ def heavy_tails():
 )
 def test_what_is_enough(r_hat, bulk, tail, target, expected):
     values = (np.array([value]) for value in (r_hat, bulk, tail))
-    assert enough(*values, 1.01, target).tolist() == [expected]
+    assert ConvergenceGoal(1.01, target).is_met(*values).tolist() == [expected]
 
 
 def test_sampling_goes_on_until_the_tails_are_known():
@@ -46,14 +52,14 @@ def test_sampling_goes_on_until_the_tails_are_known():
     assert found.ess_tail[0] < found.ess_bulk[0]
     between = 0.5 * float(found.ess_tail[0] + found.ess_bulk[0])
     assert found.r_hat[0] < 1.1
-    assert StoppingRule(between, 1.1).missing(chains) > 0.0
-    assert StoppingRule(MIN_ESS, 1.1).missing(normal(4, 400, 1)) == 0.0
+    assert ConvergenceGoal(1.1, between).estimate_missing(chains) > 0.0
+    assert ConvergenceGoal(1.1, MIN_ESS).estimate_missing(normal(4, 400, 1)) == 0.0
 
 
 def test_sampling_does_not_stop_where_a_warning_would_follow():
     chains = normal(2, 40, 2)
     assert summarize_convergence(chains).ess_bulk.min() < MIN_ESS
-    assert StoppingRule(20.0, 2.0).missing(chains) > 0.0
+    assert ConvergenceGoal(2.0, 20.0).estimate_missing(chains) > 0.0
 
 
 def test_chains_that_differ_are_not_enough_however_long():
@@ -62,12 +68,12 @@ def test_chains_that_differ_are_not_enough_however_long():
     found = summarize_convergence(chains)
     assert found.r_hat[1] > 1.01
     assert min(found.ess_bulk.min(), found.ess_tail.min()) > MIN_ESS
-    assert StoppingRule(MIN_ESS, 1.5).missing(chains) == 0.0
+    assert ConvergenceGoal(1.5, MIN_ESS).estimate_missing(chains) == 0.0
     # By chance R-hat exceeds one by a share of one over the number of draws; here it never falls,
     # and so much is missing each time.
     expected = (found.r_hat[1] - 1.0) / 0.01 - 1.0
-    assert StoppingRule(MIN_ESS, 1.01).missing(chains) == pytest.approx(expected)
-    assert StoppingRule(MIN_ESS, 1.0).missing(chains) == np.inf
+    assert ConvergenceGoal(1.01, MIN_ESS).estimate_missing(chains) == pytest.approx(expected)
+    assert ConvergenceGoal(1.0, MIN_ESS).estimate_missing(chains) == np.inf
 
 
 def test_a_round_does_not_go_on_to_its_end_where_r_hat_is_hardly_too_large():
@@ -76,17 +82,17 @@ def test_a_round_does_not_go_on_to_its_end_where_r_hat_is_hardly_too_large():
     r_hat = float(summarize_convergence(chains).r_hat[0])
     assert r_hat > 1.0
     limit = 1.0 + (r_hat - 1.0) / 1.1
-    assert StoppingRule(MIN_ESS, limit).missing(chains) == pytest.approx(0.1)
+    assert ConvergenceGoal(limit, MIN_ESS).estimate_missing(chains) == pytest.approx(0.1)
 
 
 def test_what_is_missing_follows_from_the_effective_sample_size():
     chains = normal(4, 400, 1)
     found = summarize_convergence(chains)
     least = float(np.minimum(found.ess_bulk, found.ess_tail).min())
-    assert StoppingRule(3.0 * least, 1.1).missing(chains) == pytest.approx(2.0)
+    assert ConvergenceGoal(1.1, 3.0 * least).estimate_missing(chains) == pytest.approx(2.0)
     chains[:] = chains[:1]  # nothing is known of chains that are copies of one another
     chains[:, :, 0] = 1.0
-    assert StoppingRule(MIN_ESS, 1.1).missing(chains) == np.inf
+    assert ConvergenceGoal(1.1, MIN_ESS).estimate_missing(chains) == np.inf
 
 
 @in_one_test("target_ess", [None, 20.0, 150.0, 600.0])
@@ -97,8 +103,8 @@ def test_reports_and_stops_agree(n_draws, target_ess):
     found = summarize_convergence(chains)
     report = object.__new__(Diagnostics)
     vars(report).update(r_hat=found.r_hat, ess_bulk=found.ess_bulk, ess_tail=found.ess_tail)
-    rule = StoppingRule(MIN_ESS if target_ess is None else target_ess, 1.05)
-    assert (rule.missing(chains) == 0.0) == report.converged(1.05, target_ess)
+    goal = ConvergenceGoal(1.05, MIN_ESS if target_ess is None else target_ess)
+    assert (goal.estimate_missing(chains) == 0.0) == report.converged(1.05, target_ess)
 
 
 @in_one_test(

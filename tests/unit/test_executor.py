@@ -48,7 +48,7 @@ class Told(Monitor):
         super().__init__()
         self.heard = []
 
-    def set_up(self, stage):
+    def report_stage(self, stage):
         self.heard.append(stage)
 
     def begin_round(self):
@@ -58,7 +58,7 @@ class Told(Monitor):
         self.heard.append("end")
         return False
 
-    def expect(self, left):
+    def report_effort(self, left):
         self.heard.append("expect")
 
 

@@ -67,7 +67,7 @@ def test_a_correct_transition_passes_with_half_of_the_replicates():
 
 def test_parts_of_the_replicates_are_those_of_the_whole(monkeypatch):
     """Looks change when the test stops, and nothing else."""
-    monkeypatch.setattr(invariance, "_CLEAR", np.inf)
+    monkeypatch.setattr(invariance, "_CLEAR_P_VALUE", np.inf)
     whole, parts = examined(0.1, seed=3), examined(0.1, seed=3, level=1e-9)
     assert parts.n_replicates == 64
     assert parts.p_values == whole.p_values

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.run import LeaveOneOut
-from skgpmcmc.run.leave_one_out import PointwiseDensities, _averaged, _thin
+from skgpmcmc.run.leave_one_out import PointwiseDensities, _average, _thin
 
 from ..helpers import short_chains
 
@@ -106,7 +106,7 @@ def test_the_tail_has_fewer_draws_where_chains_repeat_values():
     """Its length is that for as many effective draws as there are: ArviZ has 3 sqrt(S / r_eff)."""
     rng = np.random.default_rng(0)
     log_lik = np.repeat(1.5 * rng.standard_t(4.0, (4, 100, 3)), 8, axis=1)
-    result = _averaged(PointwiseDensities(log_lik, log_lik, log_lik))
+    result = _average(PointwiseDensities(log_lik, log_lik, log_lik))
     axes = {"chain_axis": 0, "draw_axis": 1}
     relative = array_stats.ess(log_lik, method="mean", relative=True, **axes)
     assert np.mean(relative) < 0.2

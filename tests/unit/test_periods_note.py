@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor
-from skgpmcmc.estimators._periods import periods_note
+from skgpmcmc.estimators._periods import periods_message
 from skgpmcmc.samplers import PseudoMarginal
 
 PERIODIC = ConstantKernel() * ExpSineSquared()
@@ -34,7 +34,7 @@ def fitted(kernel, medians, r_hat, position=2, n_parameters=3):
 
 
 def test_multiples_of_a_period_are_named_with_a_remedy():
-    note = periods_note(fitted(PERIODIC, [6.28, 6.28, 12.6, 6.28], 1.7))
+    note = periods_message(fitted(PERIODIC, [6.28, 6.28, 12.6, 6.28], 1.7))
     assert "median periods 6.28, 6.28, 12.6 and 6.28 ('k2__periodicity')" in note
     assert "a period and its multiples can explain the same data" in note
     assert "priors={'k2__periodicity': scipy.stats.lognorm(0.1, scale=6.28)}" in note
@@ -42,8 +42,8 @@ def test_multiples_of_a_period_are_named_with_a_remedy():
 
 
 def test_chains_that_agree_in_the_period_need_no_words():
-    assert periods_note(fitted(PERIODIC, [6.28, 6.28, 6.3, 6.28], 1.7)) is None
-    assert periods_note(fitted(PERIODIC, [6.28, 12.6], 1.005)) is None
+    assert periods_message(fitted(PERIODIC, [6.28, 6.28, 6.3, 6.28], 1.7)) is None
+    assert periods_message(fitted(PERIODIC, [6.28, 12.6], 1.005)) is None
 
 
 class NotPeriodic(RBF):
@@ -62,8 +62,8 @@ class NotPeriodic(RBF):
 
 def test_periods_are_known_by_their_owner():
     fixed = ConstantKernel() * ExpSineSquared(periodicity_bounds="fixed") + RBF()
-    assert periods_note(fitted(fixed, [6.28, 12.6], 1.7)) is None
-    assert periods_note(fitted(NotPeriodic(), [6.28, 12.6], 1.7, 0, 1)) is None
+    assert periods_message(fitted(fixed, [6.28, 12.6], 1.7)) is None
+    assert periods_message(fitted(NotPeriodic(), [6.28, 12.6], 1.7, 0, 1)) is None
 
 
 def test_every_class_has_its_periods():
@@ -72,9 +72,9 @@ def test_every_class_has_its_periods():
     whole = SimpleNamespace(
         estimators_=[alike, other], diagnostics_=SimpleNamespace(r_hat=r_hat), max_rhat=1.01
     )
-    assert "6.28 and 12.6" in periods_note(whole)
+    assert "6.28 and 12.6" in periods_message(whole)
     stacked = fitted(CompoundKernel([PERIODIC] * 2), [6.28, 12.6], 1.7, 5, 6)
-    assert "6.28 and 12.6" in periods_note(stacked)
+    assert "6.28 and 12.6" in periods_message(stacked)
 
 
 QUICK = {

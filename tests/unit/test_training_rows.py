@@ -346,7 +346,7 @@ def test_rows_with_variances_of_their_own_are_not_one():
     assert len(rows.X) == 2
     assert len(rows.chosen) == 3
     assert dict(zip(rows.chosen, rows.weight, strict=True)) == {0: 2.0, 1: 1.0, 3: 1.0}
-    observed = rows.observed(likelihood, np.ones(4)[rows.chosen])
+    observed = rows.make_observations(likelihood, np.ones(4)[rows.chosen])
     assert_array_equal(observed.likelihood.row_variance, variance[rows.chosen])
 
 
@@ -366,7 +366,9 @@ def test_rows_of_a_likelihood_of_which_nothing_is_known_stay_apart():
     assert len(rows.X) == 5
     assert len(rows.chosen) == 30
     assert rows.weight is None
-    assert rows.observed(likelihood, Y[rows.chosen]).likelihood.labels == tuple(rows.chosen)
+    assert rows.make_observations(likelihood, Y[rows.chosen]).likelihood.labels == tuple(
+        rows.chosen
+    )
 
 
 @in_one_test("likelihood", [Probit(), Logit(), Gaussian(0.3)])
@@ -381,7 +383,7 @@ def test_other_likelihoods_say_nothing_of_rows(likelihood):
 def test_a_model_observes_its_own_rows():
     rows = TrainingRows.of(SMOOTH, X, WEIGHT, Y)
     offset = np.linspace(0.0, 1.0, len(rows.chosen))
-    observed = rows.observed(Probit(), Y[rows.chosen], offset)
+    observed = rows.make_observations(Probit(), Y[rows.chosen], offset)
     assert observed.first is rows.first
     assert observed.weight is rows.weight
     assert_array_equal(observed.offset, offset)
@@ -389,14 +391,16 @@ def test_a_model_observes_its_own_rows():
     f = np.sin(3.0 * rows.X[:, 0] + rows.X[:, 1])
     given = np.sin(3.0 * X[:, 0] + X[:, 1])
     expected = WEIGHT @ Probit().log_prob(Y, given)
-    assert rows.observed(Probit(), Y[rows.chosen]).total(f) == pytest.approx(expected, rel=1e-13)
+    assert rows.make_observations(Probit(), Y[rows.chosen]).total(f) == pytest.approx(
+        expected, rel=1e-13
+    )
 
 
 def test_values_of_the_kept_rows_become_those_of_the_models_rows():
     rows = TrainingRows.of(SMOOTH, X, WEIGHT, Y)
-    assert_array_equal(rows.of_model(Y[rows.kept]), Y[rows.chosen])
+    assert_array_equal(rows.select_for_model(Y[rows.kept]), Y[rows.chosen])
     number = (2.0 * PLACE + (Y > 0.0)).astype(int)
-    of_model = rows.of_model(number[rows.kept])
+    of_model = rows.select_for_model(number[rows.kept])
     assert of_model.dtype == number.dtype
     assert_array_equal(of_model, number[rows.chosen])
 
