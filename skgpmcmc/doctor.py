@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from ._typing import FloatArray
-from .chain.counts import Counts, sum_counts
+from .chain.counts import ChainCounts, sum_counts
 from .run.advice import convergence_message, draws_wanted
 from .run.checkpoint import read_checkpoint
 from .run.diagnostics import Diagnostics, count_fields, summary_fields
@@ -41,7 +41,7 @@ class StoredChains(NamedTuple):
 
     samples: FloatArray  # (n_chains, n_draws, p)
     names: list[str]
-    counts: list[Counts]  # of each chain
+    counts: list[ChainCounts]  # of each chain
     n_inputs: int
     sampler: str = "pm"
 
@@ -90,7 +90,7 @@ def diagnosis(chains: StoredChains) -> Diagnostics:
         names=chains.names,
         classes=None,
         **summary_fields([chains.samples]),
-        **count_fields(chains.counts, Counts(), chains.n_inputs),
+        **count_fields(chains.counts, ChainCounts(), chains.n_inputs),
         log_likelihood_sd=np.array([np.nan]),
         emulators=[],
         seconds_warmup=np.nan,

@@ -130,7 +130,7 @@ class ClasswiseApproximation(GaussianApproximation):
         return np.asarray(np.einsum("ij,ij->j", delta, W_delta))
 
     def skewness(self, model: LatentGP) -> None:
-        """Return None: rows cannot come in turn, because sites are coupled."""
+        """Return None: no row can be sequential, because sites are coupled."""
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f.

@@ -14,7 +14,7 @@ from ..transitions.base import StepInfo
 
 
 @dataclass(eq=False)
-class Counts:
+class ChainCounts:
     """Counts over some iterations."""
 
     n_steps: Counter[str] = field(default_factory=Counter)  # by the name of the move
@@ -32,9 +32,9 @@ class Counts:
         self.n_evaluations += info.n_evaluations
 
 
-def sum_counts(every: Iterable[Counts]) -> Counts:
+def sum_counts(every: Iterable[ChainCounts]) -> ChainCounts:
     """Add up counts."""
-    total = Counts()
+    total = ChainCounts()
     for counts in every:
         total.operations.add(counts.operations)
         total.n_steps.update(counts.n_steps)
@@ -44,7 +44,7 @@ def sum_counts(every: Iterable[Counts]) -> Counts:
     return total
 
 
-def acceptance_rates(chains: Sequence[Counts]) -> dict[str, FloatArray]:
+def acceptance_rates(chains: Sequence[ChainCounts]) -> dict[str, FloatArray]:
     """Return the acceptance rates of every move in each chain; NaN where it was not made."""
     moves = dict.fromkeys(move for counts in chains for move in counts.n_steps)
     with np.errstate(invalid="ignore"):

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..numerics.linalg import OperationCount
-from .segment import at_work
-from .time_limit import TimeLimit, time_is_over, until
+from .segment import count_work
+from .time_limit import TimeLimit, apply_limit, time_is_over
 
 #: Iterations of a chain that take as long as an evaluation with gradient, about.
 ITERATIONS_PER_EVALUATION = 2.5
@@ -52,7 +52,7 @@ class Executor(Protocol):
         """
 
 
-class InProcess:
+class InProcessExecutor:
     """Makes every call at once, one after the other."""
 
     def map(
@@ -63,7 +63,7 @@ class InProcess:
         return [perform(function, item, limit).value for item in items]
 
 
-class Done(NamedTuple):
+class TaskResult(NamedTuple):
     """What a call returned, and what it cost."""
 
     value: Any
@@ -74,10 +74,10 @@ class Done(NamedTuple):
 
 def perform(
     function: Callable[..., Any], item: tuple[Any, ...], limit: TimeLimit, needed: bool = False
-) -> Done:
+) -> TaskResult:
     """Make a call on one BLAS thread, unless the time is over and it is not needed."""
     begin = time.perf_counter()
-    with until(limit) as own, at_work() as operations:
+    with apply_limit(limit) as own, count_work() as operations:
         left_out = not needed and time_is_over()
         value = None if left_out else function(*item)
-    return Done(value, operations, time.perf_counter() - begin, own.was_noticed)
+    return TaskResult(value, operations, time.perf_counter() - begin, own.was_noticed)

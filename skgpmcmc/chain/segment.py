@@ -19,20 +19,20 @@ from ..model.joint import LatentGP
 from ..numerics.dynamics import tune_log_scale
 from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
 from ..parallel.threads import one_thread
-from ..transitions.base import ChainState, StepInfo, Transition, at_rest
+from ..transitions.base import ChainState, StepInfo, Transition, drop_factors
 from ..transitions.compose import Sweep
-from ..transitions.mapping import count_marked, marked_in
-from .counts import Counts, sum_counts
+from ..transitions.mapping import count_marked, find_marked
+from .counts import ChainCounts, sum_counts
 from .time_limit import time_is_over
 
 #: Places that are tried where a chain or a search is to start, each halfway to the kernel's values.
 MOST_ATTEMPTS = 30
 #: What is not said of numbers in the tails.
-_QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore"}
+_IGNORED_ERRORS: dict[str, Any] = {"over": "ignore", "invalid": "ignore"}
 
 
 @contextmanager
-def at_work() -> Iterator[OperationCount]:
+def count_work() -> Iterator[OperationCount]:
     """Count operations, on one BLAS thread: what all work of chains and set-ups is done in.
 
     Far out in the tails numbers leave double precision. Nothing is said of that, as a density that
@@ -43,7 +43,7 @@ def at_work() -> Iterator[OperationCount]:
     OperationCount
         Counts while the context lasts.
     """
-    with one_thread(), np.errstate(**_QUIET), count_operations() as operations:
+    with one_thread(), np.errstate(**_IGNORED_ERRORS), count_operations() as operations:
         yield operations
 
 
@@ -54,7 +54,7 @@ class Segment(NamedTuple):
     rng: np.random.Generator
     theta: FloatArray  # (n_steps, p)
     f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
-    counts: Counts
+    counts: ChainCounts
     marked: FloatArray  # (n_steps, r, p), see `MappingInfo`; r is 0 if nothing marks
 
 
@@ -81,7 +81,7 @@ def start(
     model: LatentGP, transition: Transition[Any], theta: FloatArray, rng: np.random.Generator
 ) -> Segment:
     """Make the first state at theta, or nearer to the kernel's own values if it has no density."""
-    with at_work() as operations:
+    with count_work() as operations:
         attempt = 1
         state = transition.start(model, theta, rng)
         while state is None and attempt < MOST_ATTEMPTS:
@@ -91,20 +91,20 @@ def start(
             state = transition.start(model, theta, rng)
     if state is None:
         raise RuntimeError(no_density_message(model, theta))
-    counts = Counts(n_evaluations=float(attempt), operations=operations)
-    return _Chain(model, transition, state, rng, 0).segment()._replace(counts=counts)
+    counts = ChainCounts(n_evaluations=float(attempt), operations=operations)
+    return _RunningChain(model, transition, state, rng, 0).segment()._replace(counts=counts)
 
 
 def no_density_message(model: LatentGP, theta: FloatArray) -> str:
     """Message for a chain that finds no start; names the last theta that was tried."""
     values = model.hyperprior.describe(theta)
     return (
-        f"No chain can start: {_culprit(model, theta)} at hyper-parameters {values}, and no better "
-        "on the way from there to the kernel's own values."
+        f"No chain can start: {_describe_culprit(model, theta)} at hyper-parameters {values}, and "
+        "no better on the way from there to the kernel's own values."
     )
 
 
-def _culprit(model: LatentGP, theta: FloatArray) -> str:
+def _describe_culprit(model: LatentGP, theta: FloatArray) -> str:
     """Say which part of the model has no density at theta, and what to look at."""
     log_prior = model.hyperprior.log_prob(theta)
     if not np.isfinite(log_prior):
@@ -132,9 +132,9 @@ def tune(
     `first_gains` has, for each part of the sweep, the steps since its tuning began. The window ends
     sooner if the time is over.
     """
-    chain = _Chain(model, sweep, state, rng, n_steps)
+    chain = _RunningChain(model, sweep, state, rng, n_steps)
     n_made = 0
-    with at_work() as operations:
+    with count_work() as operations:
         while chain.goes_on:
             state, info = chain.transition.step(model, chain.state, chain.rng)
             chain.record(state, info)
@@ -170,7 +170,7 @@ def switch_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     burning_in = []
     for model, transition, theta, rng, n_burn_in, state in jobs:
         begun = None if state is not None else start(model, transition, theta, rng)
-        before.append(begun.counts if begun else Counts())
+        before.append(begun.counts if begun else ChainCounts())
         first = begun.state if begun else state
         burning_in.append((model, transition, first, rng, n_burn_in))
     pairs = zip(before, sample_all(burning_in), strict=True)
@@ -198,8 +198,8 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     Chains with the same model and transition move together. All their matrices are there at once,
     which is why only chains with small ones do. In a set-up, chains end sooner if the time is over.
     """
-    chains = [_Chain(*job) for job in jobs]
-    together: dict[tuple[int, int, int], list[_Chain]] = {}
+    chains = [_RunningChain(*job) for job in jobs]
+    together: dict[tuple[int, int, int], list[_RunningChain]] = {}
     for chain, (model, transition, _, _, n_steps) in zip(chains, jobs, strict=True):
         together.setdefault((id(model), id(transition), n_steps), []).append(chain)
     for group in together.values():
@@ -207,13 +207,13 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     return [chain.segment() for chain in chains]
 
 
-def _advance(chains: Sequence[_Chain]) -> None:
+def _advance(chains: Sequence[_RunningChain]) -> None:
     """Make all moves of chains with the same model and transition.
 
     Operations count for the first of the chains: nobody asks for those of a single one.
     """
     first = chains[0]
-    with at_work() as operations:
+    with count_work() as operations:
         while first.goes_on:
             states = [chain.state for chain in chains]
             rngs = [chain.rng for chain in chains]
@@ -223,7 +223,7 @@ def _advance(chains: Sequence[_Chain]) -> None:
     first.counts.operations = operations
 
 
-class _Chain:
+class _RunningChain:
     """A chain on its way, and what is recorded of it; see `sample` for the arguments."""
 
     def __init__(
@@ -236,9 +236,9 @@ class _Chain:
     ) -> None:
         self.model = model
         self.transition = transition
-        self.state = at_rest(model, state)
+        self.state = drop_factors(model, state)
         self.rng = copy.deepcopy(rng)
-        self.counts = Counts()
+        self.counts = ChainCounts()
         p = len(state.theta)
         self._n_made = 0
         self._theta = np.empty((n_steps, p))
@@ -254,7 +254,7 @@ class _Chain:
         """Record where a move has led."""
         self._theta[self._n_made] = state.theta
         self._f[self._n_made] = state.f
-        marked = marked_in(info)
+        marked = find_marked(info)
         self._marked[self._n_made] = state.theta if marked is None else marked
         self.state = state
         self._n_made += 1
@@ -262,7 +262,7 @@ class _Chain:
 
     def segment(self) -> Segment:
         """Return what was recorded."""
-        state = at_rest(self.model, self.state)
+        state = drop_factors(self.model, self.state)
         made = slice(self._n_made)
         recorded = self._theta[made], self._f[made], self.counts, self._marked[made]
         return Segment(state, self.rng, *recorded)

@@ -1,6 +1,6 @@
 """The time limit of a set-up: when it is over, the set-up goes on with what it knows.
 
-Who drives a set-up says until when it may learn, by `until`, and whoever works for it asks whether
+Who drives a set-up says until when it may learn, by `apply_limit`, and whoever works for it asks whether
 that time is over, by `time_is_over`: the set-up between batches of work, and a long task between
 two evaluations. Nothing is cut off. What has been returned in time for a reason of time is known
 by `TimeLimit.was_noticed`, as no other run would have done the same.
@@ -48,12 +48,12 @@ class TimeLimit:
         return self.end < math.inf and clock() > self.end
 
 
-_NONE = TimeLimit()
-_active: ContextVar[TimeLimit] = ContextVar("time_limit", default=_NONE)
+_NO_LIMIT = TimeLimit()
+_active: ContextVar[TimeLimit] = ContextVar("time_limit", default=_NO_LIMIT)
 
 
 @contextmanager
-def until(limit: TimeLimit) -> Iterator[TimeLimit]:
+def apply_limit(limit: TimeLimit) -> Iterator[TimeLimit]:
     """Let what is done meanwhile end by a limit of its own.
 
     Yields

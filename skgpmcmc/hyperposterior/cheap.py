@@ -28,16 +28,16 @@ from ..likelihoods.base import Likelihood
 from ..model.joint import LatentGP
 from ..model.low_rank import EigenGP, NystromGP
 from .posterior import HyperPosterior
-from .rows import WAYS, choose_rows
+from .rows import ROW_CHOICES, choose_rows
 
 #: Share of the rows that a cheap posterior uses by default.
 _ROW_SHARE = 0.2
 #: Most rows that it uses by default.
 _MOST_ROWS = 1000
 #: Shares between which pilot runs choose.
-_SHARES = (0.1, 0.2, 0.4)
+_CANDIDATE_SHARES = (0.1, 0.2, 0.4)
 
-_INNER: dict[str, type[Approximation]] = {"ep": EP, "laplace": Laplace}
+_INNER_APPROXIMATIONS: dict[str, type[Approximation]] = {"ep": EP, "laplace": Laplace}
 
 
 class CheapPosterior(Protocol):
@@ -70,14 +70,14 @@ def entry_cost(model: LatentGP) -> float:
 #: of which inverts the factor too.
 _N_FACTORIZATIONS = 10.0
 #: What each of them costs besides: to fill an entry of its matrix, and to be called at all.
-_PER_ENTRY = 50.0
-PER_CALL = 4e6
+_ENTRY_COST = 50.0
+CALL_COST = 4e6
 
 
 def iteration_cost(approximation: Approximation, n_entries: float, factor_cost: float) -> float:
     """Return the cost of all iterations, each of which fills and factors a matrix."""
     count = 1.0 if isinstance(approximation, Exact) else _N_FACTORIZATIONS
-    return count * (PER_CALL + _PER_ENTRY * n_entries + factor_cost)
+    return count * (CALL_COST + _ENTRY_COST * n_entries + factor_cost)
 
 
 @dataclass(eq=False)
@@ -103,7 +103,7 @@ class CheapApproximation(Configuration, ABC):
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
-        check_choice("approximation: inner", self.inner, ("auto", *_INNER))
+        check_choice("approximation: inner", self.inner, ("auto", *_INNER_APPROXIMATIONS))
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError if the inner approximation cannot work with the likelihood."""
@@ -112,14 +112,14 @@ class CheapApproximation(Configuration, ABC):
     def approximation(self, likelihood: Likelihood) -> Approximation:
         """Return the approximation that `inner` stands for."""
         if self.inner != "auto":
-            return _INNER[self.inner]()
+            return _INNER_APPROXIMATIONS[self.inner]()
         if likelihood.quadratic:
             return Exact()
         return EP() if likelihood.n_functions == 1 else Laplace()
 
 
 @dataclass(eq=False)
-class _Sized(CheapApproximation):
+class _SizedApproximation(CheapApproximation):
     """One that is cheap by the size m of its matrices."""
 
     m: int | float | str = "auto"
@@ -139,7 +139,7 @@ class _Sized(CheapApproximation):
         """Return itself, or with m="auto" the same with some numbers, increasing."""
         if not isinstance(self.m, str):
             return [self]
-        sizes = {min(int(np.ceil(share * n)), _MOST_ROWS) for share in _SHARES}
+        sizes = {min(int(np.ceil(share * n)), _MOST_ROWS) for share in _CANDIDATE_SHARES}
         return [replace(self, m=size) for size in sorted(sizes)]
 
     def size(self, n: int) -> int:
@@ -150,7 +150,7 @@ class _Sized(CheapApproximation):
 
 
 @dataclass(eq=False)
-class _OfRows(_Sized):
+class _RowsApproximation(_SizedApproximation):
     """One in which some of the rows have a part of their own."""
 
     rows: str = field(default="random", kw_only=True)
@@ -158,7 +158,7 @@ class _OfRows(_Sized):
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         super().check()
-        check_choice("approximation: rows", self.rows, WAYS)
+        check_choice("approximation: rows", self.rows, ROW_CHOICES)
 
     def choose(self, model: LatentGP, rng: np.random.Generator) -> IntArray:
         """Choose the rows."""
@@ -167,7 +167,7 @@ class _OfRows(_Sized):
 
 
 @dataclass(eq=False)
-class SubsetOfData(_OfRows):
+class SubsetOfData(_RowsApproximation):
     """Posterior of theta given a subset of the rows.
 
     Parameters
@@ -192,7 +192,7 @@ class SubsetOfData(_OfRows):
         return HyperPosterior(some, approximation, cost=evidence_cost(some, approximation))
 
 
-class _LowRank(_Sized):
+class _LowRankApproximation(_SizedApproximation):
     """One whose prior has the rank m."""
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
@@ -210,7 +210,7 @@ class _LowRank(_Sized):
 
 
 @dataclass(eq=False)
-class Nystrom(_LowRank, _OfRows):
+class Nystrom(_LowRankApproximation, _RowsApproximation):
     """Posterior of theta under the Nystrom approximation of the prior covariance, of low rank.
 
     The covariances of all rows are approximated by their covariances with a subset of the rows. A
@@ -241,7 +241,7 @@ class Nystrom(_LowRank, _OfRows):
 
 
 @dataclass(eq=False)
-class EigenExact(_LowRank):
+class EigenExact(_LowRankApproximation):
     """Posterior of theta under the best approximation of low rank to the prior covariance.
 
     It keeps the largest eigenvalues. It is slower than the exact posterior and meant as a reference
@@ -270,7 +270,7 @@ class EigenExact(_LowRank):
 
 
 #: The cheap posteriors of theta that have a name in the estimators.
-CHEAP: dict[str, type[CheapApproximation]] = {
+CHEAP_APPROXIMATIONS: dict[str, type[CheapApproximation]] = {
     "sod": SubsetOfData,
     "nystrom": Nystrom,
     "eigen": EigenExact,

@@ -15,11 +15,11 @@ from ..model.joint import LatentGP
 from .posterior import HyperPosterior, PosteriorPoint
 
 #: What the optimizer sees where K cannot be factored: worse than any data, and finite.
-_NOWHERE = 1e10
+_VALUE_WITHOUT_DENSITY = 1e10
 #: Site tolerance of the searches; the error of the gradient is of this order.
 _SEARCH_TOLERANCE = 1e-6
 #: L-BFGS-B as a point estimate wants it.
-_PRECISE: Mapping[str, float] = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
+_PRECISE_STOPPING: Mapping[str, float] = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ def find_mode(
     if len(starts[0]) == 0:
         return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
     posterior = HyperPosterior(model, precise, with_hyperprior=with_hyperprior)
-    runs = [climb(posterior, start, _PRECISE, bounds=bounds) for start in starts]
+    runs = [climb(posterior, start, _PRECISE_STOPPING, bounds=bounds) for start in starts]
     best = min(runs, key=lambda run: run.fun)
     fit = precise.fit(model, best.x)
     return Mode(fit, any(run.success for run in runs), str(best.message))
@@ -107,7 +107,7 @@ def climb(
         nonlocal sites
         point = posterior.at(theta.copy(), sites)
         if point is None:
-            return _NOWHERE, np.zeros(len(theta))
+            return _VALUE_WITHOUT_DENSITY, np.zeros(len(theta))
         sites = point.sites
         visit(point)
         return -point.log_density, -point.gradient

@@ -119,6 +119,6 @@ class HyperPosterior:
         return Evaluation(fit.q, fit.log_evidence, _EMPTY)
 
 
-def mean_of(q: GaussianApproximation, model: LatentGP) -> FloatArray:
+def keep_mean(q: GaussianApproximation, model: LatentGP) -> FloatArray:
     """Mean of f, (n,): what a point keeps where chains record it."""
     return q.mean

@@ -12,15 +12,15 @@ from .._typing import FloatArray, IntArray
 #: Rows that are put in order by distances at most.
 _MOST_IN_ORDER = 3000
 #: The ways to choose rows.
-WAYS = ("random", "kmeans++", "maximin")
+ROW_CHOICES = ("random", "kmeans++", "maximin")
 
 
-def _in_proportion(rng: np.random.Generator, squared: FloatArray) -> int:
+def _draw_in_proportion(rng: np.random.Generator, squared: FloatArray) -> int:
     """Draw a row with a probability in proportion to its squared distance (k-means++)."""
     return int(np.searchsorted(np.cumsum(squared), rng.uniform() * squared.sum(), side="right"))
 
 
-def _farthest(squared: FloatArray) -> int:
+def _find_farthest(squared: FloatArray) -> int:
     """Return the row that is farthest from all that were chosen."""
     return int(np.argmax(squared))
 
@@ -53,25 +53,25 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
     if way == "random" or size == len(X):
         return np.sort(rng.choice(len(X), size, replace=False))
     first = int(rng.integers(len(X)))
-    next_row = _farthest if way == "maximin" else partial(_in_proportion, rng)
-    return np.sort(_one_by_one(_standardize(X), size, first, next_row))
+    next_row = _find_farthest if way == "maximin" else partial(_draw_in_proportion, rng)
+    return np.sort(_choose_one_by_one(_scale_columns(X), size, first, next_row))
 
 
-def farthest_first(X: FloatArray) -> IntArray:
+def order_farthest_first(X: FloatArray) -> IntArray:
     """Order different rows of X such that those at the beginning are spread over all.
 
     It begins in the middle, and goes on with the row that is farthest from those before. Beyond
     many rows the others follow as they are. The order depends on that of X where distances are
     equal.
     """
-    Z = _standardize(X)
+    Z = _scale_columns(X)
     middle = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
     size = min(len(X), _MOST_IN_ORDER)
-    order = _one_by_one(Z, size, middle, _farthest)
+    order = _choose_one_by_one(Z, size, middle, _find_farthest)
     return np.concatenate([order, np.delete(np.arange(len(X)), order)])
 
 
-def _one_by_one(
+def _choose_one_by_one(
     Z: FloatArray, size: int, row: int, next_row: Callable[[FloatArray], int]
 ) -> IntArray:
     """Choose rows one after the other, the first being `row`, by squared distances; (size,).
@@ -91,7 +91,7 @@ def _one_by_one(
     return chosen
 
 
-def _standardize(X: FloatArray) -> FloatArray:
+def _scale_columns(X: FloatArray) -> FloatArray:
     """Divide the columns by their standard deviations."""
     spread = X.std(axis=0)
     return np.asarray(X / np.where(spread > 0.0, spread, 1.0))

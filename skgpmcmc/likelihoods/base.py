@@ -239,8 +239,8 @@ class Likelihood(ABC):
     def probit_signs(self, y: FloatArray) -> FloatArray | None:
         """Return s of shape (n,) where p(y | f) = Phi(s f), or None where it is something else.
 
-        Importance draws of f then take such rows in turn. A wrong answer makes them slow, not
-        wrong.
+        Importance draws of f then take such rows sequentially. A wrong answer makes the draws
+        slow, not wrong.
         """
         return None
 

@@ -17,7 +17,7 @@ import numpy as np
 from .._typing import FloatArray, IntArray
 from ..importance.density import Density
 from ..importance.estimate import importance_estimate, log_importance_weights
-from ..importance.interpolated import density_from
+from ..importance.interpolated import make_density
 from ..likelihoods.base import Likelihood
 from ..model.joint import LatentGP
 from ..model.prior import Conditional, GaussianPrior, LatentMoments
@@ -59,7 +59,7 @@ class Group(NamedTuple):
 
     def density(self) -> Density:
         """Return the density near p(f | y, theta), factored anew at every call."""
-        return density_from(self.model, self.prior(), *self.density_arrays)
+        return make_density(self.model, self.prior(), *self.density_arrays)
 
     def some_at_a_time(self) -> Iterator[Group]:
         """Give the draws, as many at a time as fit in memory.

@@ -23,7 +23,7 @@ import scipy
 
 from .._warnings import warn
 from ..chain.counts import sum_counts
-from ..chain.executor import Done, perform
+from ..chain.executor import TaskResult, perform
 from ..chain.segment import Segment, join_segments, sample
 from ..parallel.workers import Call
 from ..storage.archive import Written, from_arrays, to_arrays
@@ -158,7 +158,7 @@ class Checkpoint:
                 _read(written, _unwritten_part(call))
                 for written, call in zip(batch[1], self._calls, strict=True)
             ]
-            if any(isinstance(result, Done) and result.cut for result in results):
+            if any(isinstance(result, TaskResult) and result.cut for result in results):
                 return results  # of a run in a hurry, which nobody is to follow
             if is_new:
                 self._batches.append(batch)

@@ -14,16 +14,16 @@ import numpy as np
 
 from ..approximations.base import Approximation
 from ..chain import time_limit
-from ..chain.counts import Counts, sum_counts
-from ..chain.executor import Done, perform
+from ..chain.counts import ChainCounts, sum_counts
+from ..chain.executor import TaskResult, perform
 from ..chain.segment import switch
-from ..chain.time_limit import TimeLimit, until
+from ..chain.time_limit import TimeLimit, apply_limit
 from ..hyperposterior.cheap import CheapApproximation
 from ..model.joint import LatentGP
 from ..numerics.linalg import OperationCount
 from ..parallel.workers import Call, Workers
 from ..samplers.base import Sampler
-from ..setup.request import Prepared, Request
+from ..setup.request import PreparedChains, Request
 from ..transitions.mapping import count_marked
 from .progress import Monitor, WorkPlan
 from .records import Draws, ModelRun, PausedChain
@@ -44,7 +44,7 @@ class SetUpResult(NamedTuple):
     """What the set-up of a model returns."""
 
     model: LatentGP  # as sampled
-    prepared: Prepared  # what its chains need
+    prepared: PreparedChains  # what its chains need
     operations: OperationCount  # of the set-up
 
     def calls(self) -> Iterator[Call]:
@@ -63,7 +63,7 @@ class SetUpResult(NamedTuple):
     def begin_run(self, settled: list[Any]) -> ModelRun:
         """Return the record of a model before its first kept draw."""
         model, own, operations = self
-        of_set_up = Counts(n_evaluations=own.n_evaluations, operations=operations)
+        of_set_up = ChainCounts(n_evaluations=own.n_evaluations, operations=operations)
         n_chains = len(settled)
         p = len(own.thetas[0])
         n_marked = count_marked(own.transition)
@@ -71,7 +71,7 @@ class SetUpResult(NamedTuple):
             theta=np.empty((n_chains, 0, p)),
             f=np.empty((n_chains, 0, model.n_latent)),
             marked=np.empty((n_chains, 0, n_marked, p)) if n_marked else None,
-            chain_counts=[Counts() for _ in settled],
+            chain_counts=[ChainCounts() for _ in settled],
             warmup_counts=sum_counts([of_set_up, *(segment.counts for segment in settled)]),
             f_is_mean=not own.draws_latent,
         )
@@ -127,7 +127,7 @@ def _set_up(
         wanted.n_warmup,
         wanted.cheap,
     )
-    with until(TimeLimit()) as work.limit:
+    with apply_limit(TimeLimit()) as work.limit:
         prepared = wanted.sampler.set_up(request, work)
     work.rounds.monitor.limit.was_noticed |= work.limit.was_noticed
     return SetUpResult(model, prepared, work.operations)
@@ -200,7 +200,7 @@ class _Work:
             joblib.delayed(perform)(function, item, self.limit, i < n_needed)
             for i, item in enumerate(items)
         ]
-        done: list[Done] = workers.run(calls, f"{stage.partition(':')[0]}{self._of}")
+        done: list[TaskResult] = workers.run(calls, f"{stage.partition(':')[0]}{self._of}")
         for result in done:
             self.operations.add(result.operations)
         self.limit.spent = sum(result.seconds for result in done)
@@ -220,7 +220,7 @@ class _Work:
             now = time_limit.clock()
             self.limit.end = now + (whole.end - now) / self._n_to_come
 
-    def _expect(self, done: list[Done], per_call: float) -> None:
+    def _expect(self, done: list[TaskResult], per_call: float) -> None:
         """Tell the monitor what the time of some calls lets expect, once."""
         each = [result.seconds / per_call for result in done if not result.cut]
         if each and not self.rounds.is_timed:

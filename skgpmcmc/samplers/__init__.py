@@ -10,7 +10,7 @@ from typing import Any
 from ..approximations import APPROXIMATIONS
 from ..approximations.base import Approximation
 from ..approximations.exact import Exact
-from ..hyperposterior.cheap import CHEAP, CheapApproximation
+from ..hyperposterior.cheap import CHEAP_APPROXIMATIONS, CheapApproximation
 from .base import Collapsed, Marginal, PseudoMarginal, Sampler
 from .mapped import DiscretizingChain, MappedSampler, TemperedTransitions
 from .within_gibbs import (
@@ -58,7 +58,7 @@ SAMPLERS: dict[str, type[Sampler]] = {
 }
 
 
-def in_use(
+def find_settings_in_use(
     sampler: Sampler,
     approximation: Approximation,
     n_importance: int | None,
@@ -67,7 +67,7 @@ def in_use(
     """Return the settings of a fit that have an effect, by the name of the parameter."""
     used = {"sampler": _name_of(sampler, SAMPLERS)}
     if cheap is not None:
-        used["approximation"] = _name_of(cheap, CHEAP)
+        used["approximation"] = _name_of(cheap, CHEAP_APPROXIMATIONS)
     elif sampler.approximates:
         used["approximation"] = _name_of(approximation, APPROXIMATIONS)
     if sampler.estimates and not isinstance(approximation, Exact):

@@ -19,8 +19,8 @@ from ..model.kernels import check_gradient
 from ..setup.emulated import set_up_emulated
 from ..setup.random_walk import set_up_random_walk
 from ..setup.report import EmulatorSettings
-from ..setup.request import N_IMPORTANCE, Prepared, Request
-from ..setup.schedule import Schedule
+from ..setup.request import N_IMPORTANCE, PreparedChains, Request
+from ..setup.schedule import WarmUpSchedule
 from ..transitions.metropolis import MarginalMetropolis
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 
@@ -105,7 +105,9 @@ class Sampler(Configuration, ABC):
 
     def n_set_up_rounds(self, n_warmup: int) -> int:
         """Return the number of rounds before the first draw; in the last one chains settle."""
-        begun = _LEARNING_ROUNDS if self.learns else 1 + len(Schedule.of_length(n_warmup).windows)
+        begun = (
+            _LEARNING_ROUNDS if self.learns else 1 + len(WarmUpSchedule.of_length(n_warmup).windows)
+        )
         return begun + 1
 
     def n_set_up_evaluations(self, dim: int) -> int:
@@ -113,7 +115,7 @@ class Sampler(Configuration, ABC):
         return _N_LEARNED * dim if self.learns else 0
 
     @abstractmethod
-    def set_up(self, request: Request, workers: Executor) -> Prepared:
+    def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Prepare the chains of one model; workers do the work."""
 
 
@@ -160,7 +162,7 @@ class PseudoMarginal(Sampler):
         """Whether the set-up learns an emulator, rather than that warm-up tunes a walk."""
         return self.moves != "random_walk"
 
-    def set_up(self, request: Request, workers: Executor) -> Prepared:
+    def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Learn an emulator, or tune a random walk."""
         if self.learns:
             settings = EmulatorSettings(
@@ -210,7 +212,7 @@ class Marginal(Sampler):
         """Whether the set-up learns an emulator, rather than that warm-up tunes a walk."""
         return self.moves != "random_walk"
 
-    def set_up(self, request: Request, workers: Executor) -> Prepared:
+    def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Learn an emulator of the approximate evidence, or tune a random walk on it."""
         if self.learns:
             return set_up_emulated(request, workers, None)
@@ -251,6 +253,6 @@ class Collapsed(Sampler):
         """Whether the set-up learns an emulator, or trajectories: always."""
         return True
 
-    def set_up(self, request: Request, workers: Executor) -> Prepared:
+    def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Learn an emulator of the evidence, or trajectories; `n_importance` is not used."""
         return set_up_emulated(request, workers, None, draws_latent=False)

@@ -14,28 +14,28 @@ from scipy.special import bdtr
 
 from .._typing import FloatArray
 from .._warnings import warn
-from ..chain.counts import Counts, sum_counts
+from ..chain.counts import ChainCounts, sum_counts
 from ..chain.executor import Executor
 from ..chain.segment import Segment, switch
 from ..chain.time_limit import OutOfTimeError, check_time
 from ..transitions.base import Transition
-from ..transitions.compose import Directed, Mixture
+from ..transitions.compose import DirectedPair, Mixture
 from ..transitions.hmc import MarginalTrajectory
 from ..transitions.metropolis import MarginalMetropolis, RandomWalk
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from .emulator.learn import EmulatorState, explore_with_hmc, learn_emulator, refine_design
 from .emulator.options import EmulatorOptions
-from .estimates import Estimates, measure_estimates
-from .hamiltonian import trajectories_pay, trajectories_serve
+from .estimates import EvidenceSource, calibrate_estimates
+from .hamiltonian import trajectories_are_cheaper, trajectories_suffice
 from .proposals import (
     ChainProposals,
-    for_burn_in,
-    propose_at_once,
     propose_by_emulator,
+    propose_by_random_walk,
     propose_by_trajectories,
+    widen_rotations,
 )
 from .report import EmulatorReport, EmulatorSettings
-from .request import N_IMPORTANCE, Prepared, Request
+from .request import N_IMPORTANCE, PreparedChains, Request
 
 
 def set_up_emulated(
@@ -45,7 +45,7 @@ def set_up_emulated(
     *,
     draws_latent: bool = True,
     options: EmulatorOptions | None = None,
-) -> Prepared:
+) -> PreparedChains:
     """Prepare chains whose proposals come from an emulator, or from trajectories.
 
     Parameters
@@ -70,52 +70,54 @@ def set_up_emulated(
         anything is found that may lead chains, they are led by a random walk.
     """
     if len(request.starts[0]) == 0:
-        return _without_hyperparameters(request, settings)
+        return _prepare_without_hyperparameters(request, settings)
     options = options or EmulatorOptions()
     n_chains = len(request.rngs)
-    emulates = settings.emulates if settings else not trajectories_pay(request.model, options)
+    emulates = (
+        settings.emulates if settings else not trajectories_are_cheaper(request.model, options)
+    )
     known = learn_emulator(request, workers, options, emulates=emulates)
-    estimates = Estimates.exact(request.approximation, draws_latent=draws_latent)
+    estimates = EvidenceSource.exact(request.approximation, draws_latent=draws_latent)
     try:
         for looks_again in (True, False):
             check_time()
-            if not known.usable and known.warm is None:
+            if not known.usable and known.exploration is None:
                 known = explore_with_hmc(known, request, workers)
             if settings is not None:
-                known, estimates = measure_estimates(known, settings, workers)
+                known, estimates = calibrate_estimates(known, settings, workers)
             if known.usable:
                 led = propose_by_emulator(known, estimates, n_chains)
             else:
                 led = propose_by_trajectories(known, estimates)
             transition: Transition[Any] = estimates.mixture(led.proposals, led.others)
-            burn_in: Transition[Any] = estimates.mixture(for_burn_in(led.proposals), led.others)
-            if settings is None and not known.usable and trajectories_serve(known.model):
-                assert known.warm is not None
-                transition = MarginalTrajectory(request.approximation, known.warm.trajectory)
+            burn_in: Transition[Any] = estimates.mixture(widen_rotations(led.proposals), led.others)
+            if settings is None and not known.usable and trajectories_suffice(known.model):
+                assert known.exploration is not None
+                transition = MarginalTrajectory(request.approximation, known.exploration.trajectory)
                 burn_in = transition
             known, segments = _burn_in(known, request, burn_in, led, workers)
             request = request._replace(rngs=[segment.rng for segment in segments])
             counts = sum_counts(segment.counts for segment in segments)
-            if not _surprises(counts, led, known):
+            if not _is_surprising(counts, led, known):
                 break
             if not looks_again:
-                _warn(counts, led, known)
+                _warn_of_rejections(counts, led, known)
                 break
             visited = np.concatenate([segment.theta for segment in segments])
             known = refine_design(_add_visited(known, visited, workers), workers)
     except OutOfTimeError:
-        return _in_a_hurry(request, known, settings, draws_latent)
-    return Prepared(
+        return _prepare_without_measurement(request, known, settings, draws_latent)
+    return PreparedChains(
         transition=transition,
         reference=estimates.reference,
-        estimator=_estimator(transition),
+        estimator=_find_estimator(transition),
         thetas=[segment.state.theta for segment in segments],
         rngs=request.rngs,
         states=[segment.state for segment in segments],
         n_burn_in=0,
         n_tuned=request.n_warmup,
         n_evaluations=known.n_evaluations,
-        report=_report(known, estimates) if known.usable else None,
+        report=_make_report(known, estimates) if known.usable else None,
         draws_latent=draws_latent and not isinstance(transition, MarginalTrajectory),
     )
 
@@ -141,7 +143,7 @@ def _burn_in(
     return known.with_points([], counts.n_evaluations), segments
 
 
-def _surprises(counts: Counts, led: ChainProposals, known: EmulatorState) -> bool:
+def _is_surprising(counts: ChainCounts, led: ChainProposals, known: EmulatorState) -> bool:
     """Whether chains accept less than is probable even for a usable share of the predicted rate."""
     if not known.usable:
         return False  # nothing is predicted
@@ -160,7 +162,7 @@ def _add_visited(known: EmulatorState, visited: FloatArray, workers: Executor) -
     return replace(known.with_points(points, len(places)), examined=None)
 
 
-def _warn(counts: Counts, led: ChainProposals, known: EmulatorState) -> None:
+def _warn_of_rejections(counts: ChainCounts, led: ChainProposals, known: EmulatorState) -> None:
     accepted = counts.n_accepted[led.main] / counts.n_steps[led.main]
     warn(
         f"Chains accept {accepted:.0%} of the proposals of the emulator, where it predicts "
@@ -170,42 +172,44 @@ def _warn(counts: Counts, led: ChainProposals, known: EmulatorState) -> None:
     )
 
 
-def _without_hyperparameters(request: Request, settings: EmulatorSettings | None) -> Prepared:
+def _prepare_without_hyperparameters(
+    request: Request, settings: EmulatorSettings | None
+) -> PreparedChains:
     """Every hyper-parameter is fixed: only the particles move, if there are any."""
     if settings is None:
         transition = Mixture((MarginalMetropolis(request.approximation, RandomWalk()),), (1.0,))
     else:
         count = settings.n_importance or N_IMPORTANCE
-        estimates = Estimates.by_draws(settings, request.approximation, count)
+        estimates = EvidenceSource.by_draws(settings, request.approximation, count)
         transition = estimates.mixture({"random walk": RandomWalk()}, others=1.0)
-    return Prepared(
+    return PreparedChains(
         transition=transition,
         reference=request.approximation,
-        estimator=_estimator(transition),
+        estimator=_find_estimator(transition),
         thetas=request.starts,
         rngs=request.rngs,
         n_burn_in=request.n_warmup if settings is not None else 0,
     )
 
 
-def _in_a_hurry(
+def _prepare_without_measurement(
     request: Request, known: EmulatorState, settings: EmulatorSettings | None, draws_latent: bool
-) -> Prepared:
+) -> PreparedChains:
     """Return what needs no measurement: estimates by sites as they are, and moves at any scale."""
-    estimates = Estimates.exact(request.approximation, draws_latent=draws_latent)
+    estimates = EvidenceSource.exact(request.approximation, draws_latent=draws_latent)
     if settings is not None:
         count = settings.n_importance or N_IMPORTANCE
-        estimates = Estimates.by_draws(settings, known.reference(), count)
+        estimates = EvidenceSource.by_draws(settings, known.reference(), count)
     n_chains = len(request.rngs)
     if known.usable:
         led = propose_by_emulator(known, estimates, n_chains)
     else:
-        led = propose_at_once(known, n_chains)
+        led = propose_by_random_walk(known, n_chains)
     transition = estimates.mixture(led.proposals, led.others)
-    return Prepared(
+    return PreparedChains(
         transition=transition,
         reference=estimates.reference,
-        estimator=_estimator(transition),
+        estimator=_find_estimator(transition),
         thetas=led.starts,
         rngs=request.rngs,
         n_burn_in=request.n_warmup,
@@ -214,14 +218,14 @@ def _in_a_hurry(
     )
 
 
-def _estimator(transition: Transition[Any]) -> PseudoMarginalMetropolis | None:
+def _find_estimator(transition: Transition[Any]) -> PseudoMarginalMetropolis | None:
     """What estimates p(y | theta) in a transition, if anything does."""
     first: Any = transition.moves[0] if isinstance(transition, Mixture) else transition
-    first = first.ahead if isinstance(first, Directed) else first
+    first = first.ahead if isinstance(first, DirectedPair) else first
     return first if isinstance(first, PseudoMarginalMetropolis) else None
 
 
-def _report(known: EmulatorState, estimates: Estimates) -> EmulatorReport:
+def _make_report(known: EmulatorState, estimates: EvidenceSource) -> EmulatorReport:
     """Say how good the emulator was at points that had not joined its design."""
     assert known.examined is not None
     error = known.examined.error
@@ -232,5 +236,5 @@ def _report(known: EmulatorState, estimates: Estimates) -> EmulatorReport:
         predicted_acceptance=known.acceptance,
         n_importance=estimates.n_importance,
         noise=estimates.noise,
-        n_in_turn=estimates.n_in_turn,
+        n_sequential=estimates.n_sequential,
     )

@@ -14,17 +14,17 @@ from ..chain.time_limit import check_time
 from ..importance.density import ReferenceDensity
 from ..numerics.quadratic import Quadratic
 from ..transitions.base import Transition
-from ..transitions.compose import Directed, Mixture
+from ..transitions.compose import DirectedPair, Mixture
 from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, Proposal
 from ..transitions.particles import ParticleRefresh, RetainedParticle
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from ..transitions.rotation import Rotation
-from .emulator.learn import EmulatorState, spread
+from .emulator.learn import EmulatorState, weighted_sd
 from .emulator.noise import calibrate_draw_count, estimate_at
 from .report import EmulatorSettings
 
 
-class Estimates(NamedTuple):
+class EvidenceSource(NamedTuple):
     """How p(y | theta) is known to the chains."""
 
     move: Callable[..., MetropolisHastings[Any]]  # makes a move of theta for a proposal and a name
@@ -35,10 +35,10 @@ class Estimates(NamedTuple):
     error: float = 0.0  # of the correction
     n_importance: tuple[int, int] = (0, 0)
     noise: float = 0.0
-    n_in_turn: int = 0
+    n_sequential: int = 0
 
     @classmethod
-    def exact(cls, approximation: Any, *, draws_latent: bool) -> Estimates:
+    def exact(cls, approximation: Any, *, draws_latent: bool) -> EvidenceSource:
         """Take the evidence of an approximation for p(y | theta)."""
         move = partial(MarginalMetropolis, approximation, with_mean=not draws_latent)
         return cls(move, approximation)
@@ -46,7 +46,7 @@ class Estimates(NamedTuple):
     @classmethod
     def by_draws(
         cls, settings: EmulatorSettings, reference: ReferenceDensity, count: Any
-    ) -> Estimates:
+    ) -> EvidenceSource:
         """Estimate by importance draws; `count` is their number, or a function of theta."""
         share = settings.defensive
         move = partial(PseudoMarginalMetropolis, reference, n_importance=count, defensive=share)
@@ -66,13 +66,13 @@ class Estimates(NamedTuple):
     def _moving(self, name: str, proposal: Proposal) -> Transition[Any]:
         if isinstance(proposal, Rotation):
             back = proposal.reverse()
-            return Directed(self.move(proposal, name=name), self.move(back, name=name))
+            return DirectedPair(self.move(proposal, name=name), self.move(back, name=name))
         return self.move(proposal, name=name)
 
 
-def measure_estimates(
+def calibrate_estimates(
     known: EmulatorState, settings: EmulatorSettings, workers: Executor
-) -> tuple[EmulatorState, Estimates]:
+) -> tuple[EmulatorState, EvidenceSource]:
     """Measure the noise of estimates where chains will go, and what the evidence lacks there.
 
     Raises
@@ -109,11 +109,11 @@ def measure_estimates(
         theta, gap, center, scale, noise=gap_noise, term_sd=known.options.gap_term
     )
     counts = [count if isinstance(count, int) else count.at(own) for own in theta]
-    estimates = Estimates.by_draws(settings, reference, count)._replace(
+    estimates = EvidenceSource.by_draws(settings, reference, count)._replace(
         correction=correction,
-        error=spread(gap - correction.value(theta), weight**2),
+        error=weighted_sd(gap - correction.value(theta), weight**2),
         n_importance=(min(counts), max(counts)),
         noise=float(np.median(np.exp(0.5 * log_variance) / np.sqrt(counts))),
-        n_in_turn=len(reference.turns),
+        n_sequential=len(reference.sequential_rows),
     )
     return known.with_points([], len(probes)), estimates

@@ -26,7 +26,7 @@ from ..transitions.rotation import MOST_ROTATED
 from .emulator.options import EmulatorOptions
 
 
-def trajectories_serve(model: LatentGP) -> bool:
+def trajectories_suffice(model: LatentGP) -> bool:
     """Whether chains of trajectories on the exact evidence can do without other moves.
 
     The evidence must be exact, and the kernel have no period, whose multiples may be other modes.
@@ -34,7 +34,7 @@ def trajectories_serve(model: LatentGP) -> bool:
     return model.likelihood.quadratic and not period_positions(model)
 
 
-def trajectories_pay(model: LatentGP, options: EmulatorOptions) -> bool:
+def trajectories_are_cheaper(model: LatentGP, options: EmulatorOptions) -> bool:
     """Whether they cost less than chains that an emulator of the exact evidence leads.
 
     Chains of trajectories need about 3000 evaluations for 400 effective draws, of some n^3
@@ -46,10 +46,10 @@ def trajectories_pay(model: LatentGP, options: EmulatorOptions) -> bool:
     """
     dim = len(model.start)
     few_rows = model.n_inputs < options.rows_per_value * dim * (dim + 1)
-    return dim > MOST_ROTATED and few_rows and trajectories_serve(model)
+    return dim > MOST_ROTATED and few_rows and trajectories_suffice(model)
 
 
-class Followed(NamedTuple):
+class WindowResult(NamedTuple):
     """Where a chain went in a window."""
 
     visited: list[PosteriorPoint]  # every point on the way
@@ -57,7 +57,7 @@ class Followed(NamedTuple):
     log_step: float  # that suits the chain: the mean over the later half
 
 
-class WarmUp(NamedTuple):
+class HamiltonianExploration(NamedTuple):
     """What the chains of a warm-up have found."""
 
     visited: list[PosteriorPoint]  # all points of the last window
@@ -69,7 +69,7 @@ class WarmUp(NamedTuple):
     n_iterations: int  # of each chain
 
 
-def warm_up(
+def run_hamiltonian_chains(
     posterior: HyperPosterior,
     starts: Sequence[FloatArray],
     root: FloatArray,
@@ -77,7 +77,7 @@ def warm_up(
     workers: Executor,
     options: EmulatorOptions,
     windows: Sequence[int] | None = None,
-) -> WarmUp:
+) -> HamiltonianExploration:
     """Run Hamiltonian chains on a posterior, and learn their metric and step size.
 
     Parameters
@@ -100,7 +100,7 @@ def warm_up(
 
     Returns
     -------
-    WarmUp
+    HamiltonianExploration
         If the time is over, what is known until then.
 
     Raises
@@ -135,8 +135,8 @@ def warm_up(
             for begin, own in zip(begins, streams, strict=True)
         ]
         stage = f"warm-up by trajectories: window {i + 1} of {len(windows)}"
-        found = workers.map(follow, items, stage=stage)
-        chains: list[Followed] = [chain for chain in found if chain is not None]
+        found = workers.map(run_window, items, stage=stage)
+        chains: list[WindowResult] = [chain for chain in found if chain is not None]
         if not chains:
             break
         n_iterations += n_trajectories
@@ -153,7 +153,9 @@ def warm_up(
         if not is_last:
             root = learn_root(root, states)
     trajectory = Trajectory.quarter(root, log_step)
-    return WarmUp(visited, n_evaluations, states, begins, trajectory, root, n_iterations)
+    return HamiltonianExploration(
+        visited, n_evaluations, states, begins, trajectory, root, n_iterations
+    )
 
 
 def learn_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArray:
@@ -191,7 +193,7 @@ def _shrink(rows: FloatArray) -> FloatArray:
     return np.asarray((centered.T @ centered + np.eye(rows.shape[1])) / (len(rows) + 1.0))
 
 
-def follow(
+def run_window(
     posterior: HyperPosterior,
     begin: FloatArray,
     root: FloatArray,
@@ -199,7 +201,7 @@ def follow(
     acceptance: float,
     n_trajectories: int,
     seed: np.random.SeedSequence,
-) -> Followed:
+) -> WindowResult:
     """Run one chain for a window, and adapt its step size to an acceptance rate.
 
     Its metric is given by `root`.
@@ -207,8 +209,8 @@ def follow(
     Iterations of the approximation begin at the sites of the last point, unless the posterior has
     others. If the time is over, no other trajectory begins.
     """
-    path = _Path(posterior)
-    point = path.begun(begin)
+    path = _RecordingPosterior(posterior)
+    point = path.find_start(begin)
     rng = np.random.default_rng(seed)
     states = list[PosteriorPoint]()
     log_steps = list[float]()
@@ -221,17 +223,17 @@ def follow(
         log_step = tune_log_scale(log_step, probability, acceptance, i)
         states.append(point)
         log_steps.append(log_step)
-    return Followed(path.visited, states, float(np.mean(log_steps[len(log_steps) // 2 :])))
+    return WindowResult(path.visited, states, float(np.mean(log_steps[len(log_steps) // 2 :])))
 
 
-class _Path:
+class _RecordingPosterior:
     """A posterior that remembers the points at which it was asked for."""
 
     def __init__(self, posterior: HyperPosterior) -> None:
         self.posterior = posterior
         self.visited: list[PosteriorPoint] = []
 
-    def begun(self, theta: FloatArray) -> PosteriorPoint:
+    def find_start(self, theta: FloatArray) -> PosteriorPoint:
         """Return the first point: at theta, or nearer to the kernel's values if there is none."""
         for _ in range(MOST_ATTEMPTS):
             point = self.at(theta)

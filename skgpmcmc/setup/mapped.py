@@ -25,7 +25,7 @@ from ..transitions.particles import ParticleRefresh, RetainedParticle
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from .emulator.cheap import Emulated
 from .random_walk import set_up_sweep
-from .request import Prepared, Request
+from .request import PreparedChains, Request
 
 #: Makes the move of theta out of its layers; workers call it too.
 MakeMove = Callable[[Sequence[Layer]], "DiscretizingMap[Any] | MetropolisHastings[Any]"]
@@ -44,7 +44,7 @@ _MOST_CORRELATED = 0.99
 _MOVE_PROBABILITIES = (0.93, 0.05, 0.02)
 
 
-class Mapped(NamedTuple):
+class MappedSettings(NamedTuple):
     """Settings of a mapped sampler."""
 
     cheap: Sequence[CheapApproximation]  # of each layer, the first one nearest to the target
@@ -59,7 +59,7 @@ class Mapped(NamedTuple):
         return self.make(layers) if self.whole else by_coordinate(self.make, layers, dim)
 
 
-def set_up_mapped(request: Request, wanted: Mapped, workers: Executor) -> Prepared:
+def set_up_mapped(request: Request, wanted: MappedSettings, workers: Executor) -> PreparedChains:
     """Choose the size of the first cheap posterior, tune R on all of them, and freeze them.
 
     Parameters
@@ -76,10 +76,10 @@ def set_up_mapped(request: Request, wanted: Mapped, workers: Executor) -> Prepar
     Prepared
         The frozen transition. Chains start from the last states of those that tuned R.
     """
-    wanted, n_evaluations = _of_chosen_size(request, wanted, workers)
-    layers, walk, prepared = _tune(request, wanted, workers)
+    wanted, n_evaluations = _choose_size(request, wanted, workers)
+    layers, walk, prepared = _tune_layers(request, wanted, workers)
     move = wanted.move(layers, len(request.model.start))
-    evaluates = _exact_of(move)
+    evaluates = _find_exact(move)
     return prepared._replace(
         transition=_add_moves(move, walk),
         reference=request.approximation,
@@ -101,7 +101,7 @@ def by_coordinate(make: MakeMove, layers: Sequence[Layer], dim: int) -> Transiti
     return moves[0] if len(moves) == 1 else Sweep(moves, (1,) * len(moves))
 
 
-def _exact_of(move: Transition[Any]) -> MetropolisHastings[Any]:
+def _find_exact(move: Transition[Any]) -> MetropolisHastings[Any]:
     """Return what evaluates the target in a move."""
     first = move.moves[0] if isinstance(move, Sweep) else move
     return first.exact if isinstance(first, DiscretizingMap) else first  # type: ignore[return-value]
@@ -114,7 +114,7 @@ def _add_moves(move: Transition[Any], walk: Operator) -> Mixture[Any]:
     there: chains would agree with one another, and be wrong. The walk goes there, and the chain
     that then stays is seen by R-hat. Particles move so that no chain stays at a lucky estimate.
     """
-    evaluates = _exact_of(move)
+    evaluates = _find_exact(move)
     walking = replace(evaluates, proposal=walk, name=walk.name)  # type: ignore[type-var]
     if not isinstance(evaluates, PseudoMarginalMetropolis):
         return Mixture((move, walking), _MOVE_PROBABILITIES[:2])
@@ -123,9 +123,9 @@ def _add_moves(move: Transition[Any], walk: Operator) -> Mixture[Any]:
     return Mixture(moves, _MOVE_PROBABILITIES, RetainedParticle(defensive))
 
 
-def _tune(
-    request: Request, wanted: Mapped, workers: Executor
-) -> tuple[list[Layer], Operator, Prepared]:
+def _tune_layers(
+    request: Request, wanted: MappedSettings, workers: Executor
+) -> tuple[list[Layer], Operator, PreparedChains]:
     """Tune R on every cheap posterior, from the cheapest to the first, and a random walk with it.
 
     Returns the layers, the walk that suits the first, and where its chains have ended.
@@ -151,7 +151,7 @@ def _tune(
 # --- how cheap is best ----------------------------------------------------------------------------
 
 
-class Pilot(NamedTuple):
+class PilotResult(NamedTuple):
     """Results of a pilot run."""
 
     log_target: FloatArray  # (n_steps,)
@@ -161,7 +161,7 @@ class Pilot(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Counted:
+class _CountingPosterior:
     """A cheap posterior whose evaluations are counted."""
 
     target: CheapPosterior
@@ -174,18 +174,18 @@ class _Counted:
         return self.target.at(position)
 
 
-def pilot(
+def run_pilot(
     model: LatentGP,
-    wanted: Mapped,
+    wanted: MappedSettings,
     layers: Sequence[Layer],
     theta: FloatArray,
     rng: np.random.Generator,
-) -> Pilot:
+) -> PilotResult:
     """Run the mapped move for some steps, fewer if the time is over, and count evaluations."""
-    counted = [_Counted(layer.target) for layer in layers]
+    counted = [_CountingPosterior(layer.target) for layer in layers]
     watched = [replace(layer, target=own) for layer, own in zip(layers, counted, strict=True)]
     move = wanted.move(watched, len(theta))
-    log_target_of = _exact_of(move).log_target
+    log_target_of = _find_exact(move).log_target
     state = start(model, move, theta, rng).state
     log_target = []
     n_evaluations = 0.0
@@ -196,10 +196,12 @@ def pilot(
         n_evaluations += info.n_evaluations
         log_target.append(log_target_of(state))
     n_cheap = [own.count / _N_PILOT for own in counted]
-    return Pilot(np.array(log_target), state.theta, n_evaluations / _N_PILOT, n_cheap)
+    return PilotResult(np.array(log_target), state.theta, n_evaluations / _N_PILOT, n_cheap)
 
 
-def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tuple[Mapped, int]:
+def _choose_size(
+    request: Request, wanted: MappedSettings, workers: Executor
+) -> tuple[MappedSettings, int]:
     """Choose among the candidates of the first cheap posterior, if there are several.
 
     The best has the smallest product of cost and autocorrelation time of the log posterior. Both
@@ -227,7 +229,7 @@ def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tupl
         for number, own in enumerate(reversed(candidates), 1):
             rngs = request.rng.spawn(_N_PILOT_CHAINS)
             small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
-            layers, _, prepared = _tune(small, own, workers)
+            layers, _, prepared = _tune_layers(small, own, workers)
             check_time()
             stage = f"pilot runs: cheap posterior {number} of {len(candidates)}"
             for whole in (False, True) if splits else (False,):
@@ -236,11 +238,13 @@ def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tupl
                     ends or prepared.thetas, request.rng.spawn(_N_PILOT_CHAINS), strict=True
                 )
                 arguments = [(request.model, trial, layers, *place) for place in places]
-                pilots: Sequence[Pilot] = workers.map(pilot, arguments, stage, iterations=_N_PILOT)
+                pilots: Sequence[PilotResult] = workers.map(
+                    run_pilot, arguments, stage, iterations=_N_PILOT
+                )
                 check_time()
                 tried.append(trial)
                 ends = [run.theta for run in pilots]
-                costs.append(_cost(pilots, layers, wanted.cost))
+                costs.append(_cost_per_step(pilots, layers, wanted.cost))
                 runs.append(np.array([run.log_target[-_N_JUDGED:] for run in pilots]))
                 n_evaluations += _N_PILOT * sum(run.n_evaluations for run in pilots)
     if not tried:
@@ -249,7 +253,7 @@ def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tupl
     return tried[best], int(n_evaluations)
 
 
-def _cost(pilots: Sequence[Pilot], layers: Sequence[Layer], cost: float) -> float:
+def _cost_per_step(pilots: Sequence[PilotResult], layers: Sequence[Layer], cost: float) -> float:
     """Floating-point operations of an iteration."""
     n_cheap = np.mean([own.n_cheap for own in pilots], axis=0)
     of_cheap = float(n_cheap @ [layer.target.cost for layer in layers])

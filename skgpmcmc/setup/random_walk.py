@@ -14,8 +14,8 @@ from ..transitions.base import Transition
 from ..transitions.compose import Sweep
 from ..transitions.metropolis import MarginalWalk, RandomWalk
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
-from .request import Prepared, Request
-from .schedule import Schedule, pooled_covariance
+from .request import PreparedChains, Request
+from .schedule import WarmUpSchedule, pooled_covariance
 
 #: Standard deviation of the first proposals of a random walk, on the natural-log scale.
 _START_SCALE = 0.5
@@ -23,7 +23,7 @@ _START_SCALE = 0.5
 
 def set_up_sweep(
     request: Request, sweep: Sweep[Any], workers: Executor, *, learns_shape: bool
-) -> Prepared:
+) -> PreparedChains:
     """Tune the parts of a sweep on the posterior itself, and freeze them.
 
     Parameters
@@ -45,7 +45,7 @@ def set_up_sweep(
         The frozen sweep, and the starting states of the chains.
     """
     model = request.model
-    schedule = Schedule.of_length(request.n_warmup)
+    schedule = WarmUpSchedule.of_length(request.n_warmup)
     begins = [(model, sweep, *own) for own in zip(request.starts, request.rngs, strict=True)]
     last: list[Segment] = workers.map(start, begins, "start of the chains", n_needed=len(begins))
     require_time(sum(s.counts.n_evaluations for s in last), model)
@@ -75,7 +75,7 @@ def set_up_sweep(
         if window.learns_shape and learns_shape and not time_is_over():
             history = np.concatenate([np.stack([s.theta for s in r]) for r in rounds], axis=1)
             sweep = sweep.with_covariance(pooled_covariance(history))
-    return Prepared(
+    return PreparedChains(
         transition=sweep,
         thetas=[s.state.theta for s in last],
         rngs=[s.rng for s in last],
@@ -91,7 +91,7 @@ def set_up_random_walk(
     target_acceptance: float,
     make_transition: Callable[[RandomWalk], Transition[Any]],
     workers: Executor,
-) -> Prepared:
+) -> PreparedChains:
     """Tune a random walk on the deterministic approximate marginal, and freeze it.
 
     Parameters

@@ -50,7 +50,7 @@ class EmulatorReport:
     noise : float
         Standard deviation of the log-likelihood estimate with these draws; median over the same
         points.
-    n_in_turn : int
+    n_sequential : int
         Number of rows whose latent values an importance draw takes in turn, each given its target.
     """
 
@@ -60,4 +60,4 @@ class EmulatorReport:
     predicted_acceptance: float
     n_importance: tuple[int, int] = (0, 0)
     noise: float = 0.0
-    n_in_turn: int = 0
+    n_sequential: int = 0

@@ -33,7 +33,7 @@ class Request(NamedTuple):
     cheap: CheapApproximation | None = None  # what proposes, for samplers that want it
 
 
-class Prepared(NamedTuple):
+class PreparedChains(NamedTuple):
     """What a set-up leaves to the chains of one model."""
 
     transition: Transition[Any]  # frozen

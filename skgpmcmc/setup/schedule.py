@@ -16,7 +16,7 @@ from .._typing import FloatArray
 
 _N_WINDOWS = 10
 _SHAPE_WINDOWS = range(1, 7)  # after these windows the shape is learned anew
-_SETTLE_SHARE = 0.1
+_BURN_IN_SHARE = 0.1
 
 
 class Window(NamedTuple):
@@ -27,16 +27,16 @@ class Window(NamedTuple):
     learns_shape: bool  # pool the chains' covariance at its end
 
 
-class Schedule(NamedTuple):
+class WarmUpSchedule(NamedTuple):
     """Warm-up of a given length: adaptive windows, then iterations of the frozen transition."""
 
     windows: tuple[Window, ...]
     n_burn_in: int
 
     @classmethod
-    def of_length(cls, n_warmup: int) -> Schedule:
+    def of_length(cls, n_warmup: int) -> WarmUpSchedule:
         """Split `n_warmup` iterations."""
-        n_burn_in = int(np.ceil(_SETTLE_SHARE * n_warmup))
+        n_burn_in = int(np.ceil(_BURN_IN_SHARE * n_warmup))
         edges = np.linspace(0, n_warmup - n_burn_in, _N_WINDOWS + 1).round().astype(int)
         windows = []
         since_change = 0

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from .._typing import FloatArray
-from ..importance.annealed import AnnealedParticles, Tempered
+from ..importance.annealed import AnnealedParticles, TemperedLikelihood
 from ..model.joint import GPState
 from ..model.prior import GaussianPrior
 from ..numerics.dynamics import FactorRoot, leapfrog
@@ -44,7 +44,7 @@ class TrajectoryKernel:
         """Follow one trajectory for each draw."""
         q = particles.q
         f = particles.f
-        tempered = Tempered(particles.observed, q, beta)
+        tempered = TemperedLikelihood(particles.observed, q, beta)
         begin = _LatentBatch(tempered, q.prior, q.prior.whiten(f), f)
         step = self.operator.with_log_scale(log_scale).step_sizes(rng, f.shape[1])
         begun = rng.standard_normal(begin.position.shape)
@@ -52,14 +52,16 @@ class TrajectoryKernel:
         with np.errstate(over="ignore", invalid="ignore"):
             path = leapfrog(begin.at, begin, begun, step, FactorRoot(q.chol_white), n_steps)
             assert path.end is not None  # columns that have left all numbers are rejected
-            change = _log_density(path.end, path.momentum) - _log_density(begin, begun)
+            change = _negative_hamiltonians(path.end, path.momentum) - _negative_hamiltonians(
+                begin, begun
+            )
         change = np.where(np.isnan(change), -np.inf, change)
         accepted = np.log1p(-rng.uniform(size=len(change))) < change
         particles.place(accepted, path.end.f[:, accepted] - q.mean[:, None])
         return float(np.exp(np.minimum(change, 0.0)).mean())
 
 
-def _log_density(batch: _LatentBatch, momentum: FloatArray) -> FloatArray:
+def _negative_hamiltonians(batch: _LatentBatch, momentum: FloatArray) -> FloatArray:
     """Minus the Hamiltonian of each draw; (N,)."""
     return np.asarray(batch.log_density - 0.5 * (momentum * momentum).sum(axis=0))
 
@@ -76,7 +78,7 @@ class _LatentBatch:
     f : ndarray of shape (n, N)
     """
 
-    tempered: Tempered
+    tempered: TemperedLikelihood
     prior: GaussianPrior
     position: FloatArray
     f: FloatArray
@@ -119,7 +121,7 @@ class RiemannianKernel:
         """Follow one trajectory for each draw."""
         prior = particles.q.prior
         f = particles.f
-        tempered = Tempered(particles.observed, particles.q, beta)
+        tempered = TemperedLikelihood(particles.observed, particles.q, beta)
         conditional = LatentConditional(tempered, prior)
         operator = self.operator.with_log_scale(log_scale)
         probabilities = []

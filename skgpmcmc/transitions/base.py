@@ -30,7 +30,7 @@ class ChainState(Protocol):
 S = TypeVar("S", bound=ChainState)
 
 
-def at_rest(model: LatentGP, state: S) -> S:
+def drop_factors(model: LatentGP, state: S) -> S:
     """Return a copy of a state of the model without factors and other matrices.
 
     They are made again when the chain moves on. What an object keeps is what it pickles, so that a
@@ -157,7 +157,7 @@ class Tunable(Transition[S]):
         return self
 
 
-class FromPrior(Transition[GPState]):
+class PriorStart(Transition[GPState]):
     """A transition on (theta, f) whose chains begin with f from its prior."""
 
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:

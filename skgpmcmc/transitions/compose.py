@@ -50,7 +50,7 @@ class Mixture(BatchedTransition[S]):
         edges = list(accumulate(self.probabilities))
         chosen = [bisect(edges, rng.uniform() * edges[-1]) for rng in rngs]
         moves = [min(index, len(self.moves) - 1) for index in chosen]
-        made = _step_by(self.moves, moves, model, states, rngs)
+        made = _step_chosen(self.moves, moves, model, states, rngs)
         if self.last is None:
             return made
         followed = self.last.step_many(model, [state for state, _ in made], rngs)
@@ -60,7 +60,7 @@ class Mixture(BatchedTransition[S]):
         ]
 
 
-def _step_by(
+def _step_chosen(
     moves: Sequence[Transition[S]],
     chosen: Sequence[int],
     model: LatentGP,
@@ -79,7 +79,7 @@ def _step_by(
 
 
 @dataclass(frozen=True, eq=False)
-class Directed(BatchedTransition[S]):
+class DirectedPair(BatchedTransition[S]):
     """A chain that keeps its direction while it is accepted, and turns around where it is not.
 
     **Invariant:** the target of its moves, with either direction equally likely whatever the state.
@@ -120,7 +120,7 @@ class Directed(BatchedTransition[S]):
             for state, rng in zip(states, rngs, strict=True)
         ]
         chosen = [0 if direction > 0 else 1 for direction in directions]
-        made = _step_by((self.ahead, self.back), chosen, model, states, rngs)
+        made = _step_chosen((self.ahead, self.back), chosen, model, states, rngs)
         return [
             (state._replace(direction=direction if info.accepted else -direction), info)  # type: ignore[attr-defined]
             for (state, info), direction in zip(made, directions, strict=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.joint import GPState, LatentGP
-from .base import FromPrior, StepInfo
+from .base import PriorStart, StepInfo
 from .slice import shrink_bracket
 
 
 @dataclass(frozen=True)
-class EllipticalSlice(FromPrior):
+class EllipticalSlice(PriorStart):
     """Move f on an ellipse through the current point and a draw from the prior.
 
     **Invariant:** leaves p(f | y, theta) unchanged; does not touch theta. It has no settings and

@@ -17,13 +17,13 @@ from ..numerics.dynamics import IDENTITY, FactorRoot, Root
 from ..numerics.linalg import NotPositiveDefiniteError, cholesky
 from ..parameterizations.base import HyperConditional, Parameterization
 from ..parameterizations.latent import LatentConditional, LatentPoint
-from .base import FromPrior, StepInfo, Tunable
+from .base import PriorStart, StepInfo, Tunable
 from .metropolis import metropolis_accepts, rejected_proposal
 from .operator import Operator, OperatorUpdate
 
 
 @dataclass(frozen=True, eq=False)
-class HyperUpdate(OperatorUpdate[GPState], FromPrior):
+class HyperUpdate(OperatorUpdate[GPState], PriorStart):
     """An operator on theta; the auxiliary variables of the parameterization are held fixed.
 
     **Invariant:** leaves p(theta, f | y) unchanged, because the operator leaves the conditional
@@ -132,7 +132,7 @@ class MassShape:
 
 
 @dataclass(frozen=True)
-class LatentUpdate(OperatorUpdate[GPState], FromPrior):
+class LatentUpdate(OperatorUpdate[GPState], PriorStart):
     """An operator on v, f = R v.
 
     **Invariant:** leaves p(f | y, theta) unchanged, as the operator does; theta does not change.
@@ -172,7 +172,7 @@ class LatentUpdate(OperatorUpdate[GPState], FromPrior):
 
 
 @dataclass(frozen=True)
-class CrankNicolson(FromPrior, Tunable[GPState]):
+class CrankNicolson(PriorStart, Tunable[GPState]):
     """Preconditioned Crank-Nicolson: f' = sqrt(1 - a^2) f + a u, u ~ N(0, K).
 
     The proposal is accepted by the likelihood ratio alone. The tuned scale s can be any positive
@@ -212,7 +212,7 @@ class CrankNicolson(FromPrior, Tunable[GPState]):
 
 
 @dataclass(frozen=True)
-class ConjugateVariance(FromPrior):
+class ConjugateVariance(PriorStart):
     """Draw the constant factor sigma of the kernel from its conditional distribution.
 
     With K = sigma Q, Q of rank r, and the prior InvGamma(shape, scale), this distribution given f

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations.base import Approximation
-from ..hyperposterior.posterior import HyperPosterior, PosteriorPoint, mean_of
+from ..hyperposterior.posterior import HyperPosterior, PosteriorPoint, keep_mean
 from ..model.joint import LatentGP
 from ..numerics.dynamics import IDENTITY, DensityPoint, P, Path, Root, leapfrog
 from ..numerics.linalg import DenseRoot
@@ -116,7 +116,9 @@ class Trajectory(HamiltonianOperator):
         if path.end is None:
             return path, -np.inf
         with np.errstate(invalid="ignore"):  # of a batch, where some have left the support
-            return path, _energy(path.end, path.momentum) - _energy(point, begun)
+            return path, _negative_hamiltonian(path.end, path.momentum) - _negative_hamiltonian(
+                point, begun
+            )
 
     def move(self, conditional: Any, point: Any, rng: np.random.Generator) -> Outcome:
         """Follow one trajectory, and accept or reject its end.
@@ -140,7 +142,7 @@ class Trajectory(HamiltonianOperator):
         return self._with(root=root)
 
 
-def _energy(point: DensityPoint, momentum: FloatArray) -> Any:
+def _negative_hamiltonian(point: DensityPoint, momentum: FloatArray) -> Any:
     """Minus the Hamiltonian."""
     return point.log_density - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
 
@@ -200,4 +202,4 @@ class MarginalTrajectory(Transition[TrajectoryState]):
         return TrajectoryState(end), info
 
     def _posterior(self, model: LatentGP) -> HyperPosterior:
-        return HyperPosterior(model, self.approximation, keep=mean_of)
+        return HyperPosterior(model, self.approximation, keep=keep_mean)

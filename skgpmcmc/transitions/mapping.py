@@ -25,7 +25,7 @@ from ..model.joint import LatentGP
 from ..numerics.dynamics import DensityPoint
 from .base import S, StepInfo, Transition
 from .compose import Mixture, Sweep
-from .metropolis import Evaluated, MetropolisHastings, metropolis_accepts, rejected_proposal
+from .metropolis import EvaluatedState, MetropolisHastings, metropolis_accepts, rejected_proposal
 from .operator import Operator, OperatorUpdate
 from .slice import UnivariateSlice
 
@@ -102,7 +102,7 @@ class CheapUpdate(OperatorUpdate[CheapState]):
 
 
 @dataclass(frozen=True, eq=False)
-class TemperedTransitions:
+class TemperedProposal:
     """Proposal of theta by moves up and down through layers of ever cheaper posteriors.
 
     In every layer theta moves by its R on the way up, and by the reverse of R on the way down. The
@@ -194,7 +194,7 @@ def count_marked(transition: Transition[Any]) -> int:
     return 0
 
 
-def marked_in(info: StepInfo) -> FloatArray | None:
+def find_marked(info: StepInfo) -> FloatArray | None:
     """Return the draws of theta that a step has marked, (r, p); None if there are none."""
     found = [step.marked for step in info.steps if isinstance(step, MappingInfo)]
     return np.concatenate(found) if found else None
@@ -227,7 +227,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
     References
     ----------
     Wang & Neal (2013), section 3, (13); with r = 1, a reversible R and s = 2 k it is a
-    `TemperedTransitions` with one layer of k updates.
+    `TemperedProposal` with one layer of k updates.
     """
 
     exact: MetropolisHastings[S]
@@ -253,7 +253,9 @@ class DiscretizingMap(Transition[S], Generic[S]):
         if begin is None:
             return self._reject(model, state, state.theta, rng)
         realization = _Realization(self.layer, rng, [begin])
-        known: dict[int, Evaluated[S] | None] = {0: Evaluated(state, self.exact.log_target(state))}
+        known: dict[int, EvaluatedState[S] | None] = {
+            0: EvaluatedState(state, self.exact.log_target(state))
+        }
         mark = 0
         probabilities = []
         marked = []
@@ -280,7 +282,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
         model: LatentGP,
         realization: _Realization,
         position: int,
-        known: dict[int, Evaluated[S] | None],
+        known: dict[int, EvaluatedState[S] | None],
     ) -> float:
         """Log of pi / pi* at a point of the chain, each evaluated once."""
         point = realization.at(position)

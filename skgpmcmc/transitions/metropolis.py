@@ -104,7 +104,7 @@ PERIOD_FACTORS = (1.0 / 3.0, 0.5, 2.0, 3.0)
 
 
 @dataclass(frozen=True, eq=False)
-class Multiples:
+class PeriodMultiples:
     """theta' with a multiple or a fraction of a period, and a length-scale divided by as much.
 
     The covariance ``exp(-2 sin^2(pi d / period) / length_scale^2)`` of near inputs stays what it
@@ -137,7 +137,7 @@ def multiply_period(theta: FloatArray, place: tuple[int, int | None], factor: fl
     return moved
 
 
-class Evaluated(NamedTuple, Generic[S]):
+class EvaluatedState(NamedTuple, Generic[S]):
     """A state at which the target of theta was evaluated, or estimated."""
 
     state: S
@@ -158,7 +158,7 @@ class MetropolisHastings(BatchedTransition[S]):
     @abstractmethod
     def evaluate(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> Evaluated[S] | None:
+    ) -> EvaluatedState[S] | None:
         """Evaluate the target at theta, or make a fresh estimate; None without a density."""
 
     def evaluate_many(
@@ -166,7 +166,7 @@ class MetropolisHastings(BatchedTransition[S]):
         model: LatentGP,
         thetas: Sequence[FloatArray],
         rngs: Sequence[np.random.Generator],
-    ) -> list[Evaluated[S] | None]:
+    ) -> list[EvaluatedState[S] | None]:
         """Evaluate the target for several chains; here, for one after the other."""
         pairs = zip(thetas, rngs, strict=True)
         return [self.evaluate(model, theta, rng) for theta, rng in pairs]
@@ -176,7 +176,7 @@ class MetropolisHastings(BatchedTransition[S]):
         """Return what the target was evaluated to when the chain came to the state."""
 
     @abstractmethod
-    def complete(self, found: Evaluated[S], rng: np.random.Generator) -> S | None:
+    def complete(self, found: EvaluatedState[S], rng: np.random.Generator) -> S | None:
         """Return the state to move to, f drawn; None where only now it shows to be impossible."""
 
     def stay(self, state: S, rng: np.random.Generator) -> S:
@@ -210,7 +210,7 @@ class MetropolisHastings(BatchedTransition[S]):
         state: S,
         theta: FloatArray,
         log_hastings: float,
-        found: Evaluated[S] | None,
+        found: EvaluatedState[S] | None,
         rng: np.random.Generator,
     ) -> tuple[S, StepInfo]:
         """Accept or reject theta', at which the target was evaluated."""
@@ -232,7 +232,7 @@ class MarginalState(NamedTuple):
     theta: FloatArray  # (p,), natural logs
     log_target: float  # log q(y | theta) + log p(theta)
     f: FloatArray  # (n,), a draw from q(f | y, theta), or its mean; empty where neither is wanted
-    direction: int = 0  # see `Directed`
+    direction: int = 0  # see `DirectedPair`
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +273,7 @@ class MarginalMetropolis(MetropolisHastings[MarginalState]):
 
     def evaluate(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> Evaluated[MarginalState] | None:
+    ) -> EvaluatedState[MarginalState] | None:
         """Return theta with its approximate evidence."""
         log_hyperprior = model.hyperprior.log_prob(theta)
         if not np.isfinite(log_hyperprior):
@@ -285,14 +285,14 @@ class MarginalMetropolis(MetropolisHastings[MarginalState]):
         log_target = log_evidence + log_hyperprior
         if not np.isfinite(log_target):
             return None
-        return Evaluated(MarginalState(theta, log_target, np.empty(0)), log_target, q)
+        return EvaluatedState(MarginalState(theta, log_target, np.empty(0)), log_target, q)
 
     def log_target(self, state: MarginalState) -> float:
         """Log of the approximate posterior of theta, up to a constant."""
         return state.log_target
 
     def complete(
-        self, found: Evaluated[MarginalState], rng: np.random.Generator
+        self, found: EvaluatedState[MarginalState], rng: np.random.Generator
     ) -> MarginalState | None:
         """Add f to the state; None if K is singular, which the evidence alone does not notice.
 

@@ -15,7 +15,7 @@ from ..importance.estimate import ImportanceEstimate, estimate_many, importance_
 from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.quadratic import Quadratic
-from .metropolis import Evaluated, MetropolisHastings, Proposal
+from .metropolis import EvaluatedState, MetropolisHastings, Proposal
 
 
 class PseudoMarginalState(NamedTuple):
@@ -26,7 +26,7 @@ class PseudoMarginalState(NamedTuple):
     density: Density  # what the particles were drawn from, a function of theta
     estimate: ImportanceEstimate  # replaced only together with all but one of its particles
     f: FloatArray  # (n,), one particle, drawn by weight at every step
-    direction: int = 0  # see `Directed`
+    direction: int = 0  # see `DirectedPair`
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +109,7 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
 
     def evaluate(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> Evaluated[PseudoMarginalState] | None:
+    ) -> EvaluatedState[PseudoMarginalState] | None:
         """Return theta with fresh particles."""
         return self.evaluate_many(model, [theta], [rng])[0]
 
@@ -119,7 +119,7 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
         thetas: Sequence[FloatArray],
         rngs: Sequence[np.random.Generator],
         retained: Sequence[FloatArray | None] | None = None,
-    ) -> list[Evaluated[PseudoMarginalState] | None]:
+    ) -> list[EvaluatedState[PseudoMarginalState] | None]:
         """Return every theta with fresh particles; for `retained` see `start`."""
         keeps = [None] * len(thetas) if retained is None else retained
         densities = {
@@ -135,13 +135,13 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
             defensive=self.defensive,
             retained=[keeps[i] for i in densities],
         )
-        found: list[Evaluated[PseudoMarginalState] | None] = [None] * len(thetas)
+        found: list[EvaluatedState[PseudoMarginalState] | None] = [None] * len(thetas)
         for (i, density), estimate in zip(densities.items(), estimates, strict=True):
             if np.isfinite(estimate.log_likelihood):
                 log_hyperprior = model.hyperprior.log_prob(thetas[i])
                 f = estimate.draw(rngs[i])
                 state = PseudoMarginalState(thetas[i], log_hyperprior, density, estimate, f)
-                found[i] = Evaluated(state, self.log_target(state))
+                found[i] = EvaluatedState(state, self.log_target(state))
         return found
 
     def _density(self, model: LatentGP, theta: FloatArray) -> Density | None:
@@ -158,7 +158,7 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
         return state.log_hyperprior + state.estimate.log_likelihood
 
     def complete(
-        self, found: Evaluated[PseudoMarginalState], rng: np.random.Generator
+        self, found: EvaluatedState[PseudoMarginalState], rng: np.random.Generator
     ) -> PseudoMarginalState:
         """Draw f by weight."""
         return self.stay(found.state, rng)

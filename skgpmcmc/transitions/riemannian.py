@@ -17,7 +17,7 @@ from .metropolis import metropolis_accepts
 from .operator import Outcome
 
 #: A point and a momentum there.
-Phase: TypeAlias = tuple[LatentPoint, FloatArray]
+PhasePoint: TypeAlias = tuple[LatentPoint, FloatArray]
 
 
 @dataclass(eq=False)
@@ -52,18 +52,18 @@ class GeneralizedLeapfrog:
     max_iterations: int
     n_points: int = 0
 
-    def follow(self, point: LatentPoint, momentum: FloatArray, n_steps: int) -> Phase | None:
+    def follow(self, point: LatentPoint, momentum: FloatArray, n_steps: int) -> PhasePoint | None:
         """Make steps; None if an iteration does not converge, or a point has no metric."""
-        here: Phase | None = (point, momentum)
+        here: PhasePoint | None = (point, momentum)
         for _ in range(n_steps):
             here = None if here is None else self._step_once(*here)
         return here
 
-    def _step_once(self, point: LatentPoint, momentum: FloatArray) -> Phase | None:
+    def _step_once(self, point: LatentPoint, momentum: FloatArray) -> PhasePoint | None:
         half = self._solve_fixed_point(lambda p: momentum + self._kick(point, p), momentum)
         if half is None:
             return None
-        begun = 0.5 * self.step * _metric(point).velocity(half)
+        begun = 0.5 * self.step * _require_metric(point).velocity(half)
 
         def drifted(position: FloatArray) -> FloatArray | None:
             """Return the right-hand side of the implicit equation for the position."""
@@ -80,7 +80,7 @@ class GeneralizedLeapfrog:
 
     def _kick(self, point: LatentPoint, momentum: FloatArray) -> FloatArray:
         """Half a step times minus the gradient of H in v."""
-        slope = point.gradient - _metric(point).gradient(momentum)
+        slope = point.gradient - _require_metric(point).gradient(momentum)
         return np.asarray(0.5 * self.step * slope)
 
     def _point(self, position: FloatArray) -> LatentPoint:
@@ -104,7 +104,7 @@ class GeneralizedLeapfrog:
         return None
 
 
-def _metric(point: LatentPoint) -> Geometry:
+def _require_metric(point: LatentPoint) -> Geometry:
     """Return the metric of a point that has one."""
     assert point.geometry is not None
     return point.geometry
@@ -168,14 +168,18 @@ class RiemannianTrajectory(HamiltonianOperator):
             end = flow.follow(point, begun, n_steps)
         if end is None:
             return self._failed(point, flow)
-        log_ratio = _log_density(*end) - _log_density(point, begun)
+        log_ratio = _log_phase_density(*end) - _log_phase_density(point, begun)
         accepted, probability = metropolis_accepts(log_ratio, rng)
         # Both conditions must hold, in whichever order they are examined; the way back is dear.
         if accepted and not self._returns(flow, (point, begun), end, n_steps):
             return self._failed(point, flow)
-        return Outcome(end[0] if accepted else point, accepted, probability, _cost(point, flow))
+        return Outcome(
+            end[0] if accepted else point, accepted, probability, _count_evaluations(point, flow)
+        )
 
-    def _returns(self, flow: GeneralizedLeapfrog, begin: Phase, end: Phase, n_steps: int) -> bool:
+    def _returns(
+        self, flow: GeneralizedLeapfrog, begin: PhasePoint, end: PhasePoint, n_steps: int
+    ) -> bool:
         """Whether the end, with the opposite momentum, leads back to the beginning."""
         back = flow.follow(end[0], -end[1], n_steps)
         if back is None:
@@ -187,14 +191,14 @@ class RiemannianTrajectory(HamiltonianOperator):
         )
 
     def _failed(self, point: LatentPoint, flow: GeneralizedLeapfrog) -> Outcome:
-        return Outcome(point, False, 0.0, _cost(point, flow), failed=True)
+        return Outcome(point, False, 0.0, _count_evaluations(point, flow), failed=True)
 
 
-def _cost(point: LatentPoint, flow: GeneralizedLeapfrog) -> int:
+def _count_evaluations(point: LatentPoint, flow: GeneralizedLeapfrog) -> int:
     """Evaluations: a point with a metric costs what one with another theta does."""
     return flow.n_points * len(point.position)
 
 
-def _log_density(point: LatentPoint, momentum: FloatArray) -> float:
+def _log_phase_density(point: LatentPoint, momentum: FloatArray) -> float:
     """Minus the Hamiltonian."""
-    return point.log_density - _metric(point).energy(momentum)
+    return point.log_density - _require_metric(point).energy(momentum)

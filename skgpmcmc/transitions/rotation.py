@@ -19,13 +19,13 @@ from .surrogate import ComparableDensity
 
 #: How far a rotation goes along each axis, in turns. Averages have about half of the variance that
 #: steps of a low-discrepancy sequence give them (powers of the inverse root of x^(p + 1) = x + 1).
-_SHIFTS = (0.382, 0.445, 0.3)
+_STEP_LENGTHS = (0.382, 0.445, 0.3)
 #: Standard deviation of how far it goes, in turns.
-_SPREAD = 0.02
+_STEP_SD = 0.02
 #: Most hyper-parameters for which there are rotations.
-MOST_ROTATED = len(_SHIFTS)
+MOST_ROTATED = len(_STEP_LENGTHS)
 #: Points of each axis of a grid, halved for every axis; one to rotate on has twice as many.
-_SIZE = 144
+_N_GRID_POINTS = 144
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,18 +100,20 @@ class GridDensity:
 
         def evaluate_on(axes: FloatArray) -> tuple[FloatArray, BoolArray]:
             """Log density on a grid, layer after layer, and which part of that matters."""
-            theta = center + _mesh(axes) @ root.T
+            theta = center + _make_mesh(axes) @ root.T
             layers = np.split(theta, axes.shape[1])
             log_prob = np.stack([target.log_prob(layer) for layer in layers])
             log_prob = log_prob.reshape([axes.shape[1]] * p)
             places = (z - axes[:, 0]) / (axes[:, 1] - axes[:, 0])
-            return log_prob, _connected_to(log_prob > limit, np.rint(places).astype(int))
+            return log_prob, _select_connected(log_prob > limit, np.rint(places).astype(int))
 
         ends = z.min(axis=0) - reach, z.max(axis=0) + reach
-        for _ in range(_SIZE >> p):  # it ends long before, as a prior has little outside of a box
-            axes = np.linspace(*ends, _SIZE >> p).T
+        for _ in range(
+            _N_GRID_POINTS >> p
+        ):  # it ends long before, as a prior has little outside of a box
+            axes = np.linspace(*ends, _N_GRID_POINTS >> p).T
             log_prob, found = evaluate_on(axes)
-            wanted = _grid_ends(found, axes)
+            wanted = _fit_grid_ends(found, axes)
             if not grows:
                 wanted = np.maximum(wanted[0], ends[0]), np.minimum(wanted[1], ends[1])
             grown = (wanted[0] < ends[0]).any() or (wanted[1] > ends[1]).any()
@@ -119,7 +121,7 @@ class GridDensity:
                 break
             ends = wanted
         if fine:
-            axes = np.linspace(*ends, 2 * _SIZE >> p).T
+            axes = np.linspace(*ends, 2 * _N_GRID_POINTS >> p).T
             log_prob, found = evaluate_on(axes)
         log_prob = np.where(found & np.isfinite(log_prob), log_prob, -np.inf)
         top = log_prob.max()
@@ -213,12 +215,12 @@ def _whiten(root: FloatArray, theta: FloatArray) -> FloatArray:
     return np.asarray(linalg.solve_triangular(root, theta.T, lower=True, check_finite=False).T)
 
 
-def _mesh(axes: FloatArray) -> FloatArray:
+def _make_mesh(axes: FloatArray) -> FloatArray:
     """All points of a grid; (m^p, p)."""
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
-def _connected_to(matters: BoolArray, seeds: IntArray) -> BoolArray:
+def _select_connected(matters: BoolArray, seeds: IntArray) -> BoolArray:
     """Return the parts of a region that are connected to seeds, (k, p), on a grid."""
     at = tuple(np.clip(seeds, 0, np.array(matters.shape) - 1).T)
     matters[at] = True
@@ -226,7 +228,7 @@ def _connected_to(matters: BoolArray, seeds: IntArray) -> BoolArray:
     return np.asarray(np.isin(parts, parts[at]))
 
 
-def _grid_ends(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _fit_grid_ends(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the ends of a grid around a region: beyond it by half where that ends at an edge."""
     low = np.empty(len(axes))
     high = np.empty(len(axes))
@@ -254,7 +256,7 @@ class Rotation:
 
     The unit cube is taken as a torus. A chain that goes on like this visits it evenly, as a
     low-discrepancy sequence does, and its averages have less error than those of independent draws.
-    For a chain that turns around where it is rejected, see `Directed`.
+    For a chain that turns around where it is rejected, see `DirectedPair`.
 
     The Hastings ratio is that to the step back: pi*(theta) / pi*(theta') for the density pi*.
 
@@ -270,7 +272,7 @@ class Rotation:
 
     density: GridDensity
     sign: float = 1.0
-    spread: float = _SPREAD
+    spread: float = _STEP_SD
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi*(theta) - log pi*(theta')``."""
@@ -278,7 +280,7 @@ class Rotation:
         if place is None:
             return theta, -np.inf
         u, log_density = place
-        step = np.array(_SHIFTS[: len(u)]) + self.spread * rng.standard_normal(len(u))
+        step = np.array(_STEP_LENGTHS[: len(u)]) + self.spread * rng.standard_normal(len(u))
         moved, log_moved = self.density.from_cube((u + self.sign * step) % 1.0)
         if log_moved == -np.inf:  # on the edge of the grid, by rounding
             return theta, -np.inf

@@ -48,7 +48,7 @@ class CheapPoint(NamedTuple):
         return cls(theta, *target.value_and_gradient(theta))
 
 
-def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
+def _select_accepted(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
     wide = accepted[..., None]
     return CheapPoint(
         np.where(wide, new.position, old.position),
@@ -68,10 +68,10 @@ def follow_trajectories(
     assert path.end is not None  # a cheap density is -inf where there is none
     log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
     accepted = np.log1p(-rng.uniform(size=log_ratio.shape)) < log_ratio
-    return _where(accepted, path.end, points), np.exp(np.minimum(log_ratio, 0.0))
+    return _select_accepted(accepted, path.end, points), np.exp(np.minimum(log_ratio, 0.0))
 
 
-def root_of(draws: FloatArray) -> FloatArray:
+def covariance_root(draws: FloatArray) -> FloatArray:
     """Return the Cholesky factor of the covariance of draws (..., p).
 
     The covariance is shrunk towards its diagonal, which counts as one draw.
@@ -111,7 +111,7 @@ class TMixture:
         shares = np.array([len(group) for group in groups], dtype=float)
         return cls(
             means=np.array([group.mean(axis=0) for group in groups]),
-            roots=np.array([root_of(group) for group in groups]),
+            roots=np.array([covariance_root(group) for group in groups]),
             shares=shares / shares.sum(),
         )
 
@@ -174,14 +174,14 @@ class IndependenceMetropolis:
         log_prob = target.log_prob(theta)
         log_weights = log_prob - self.proposal.log_prob(theta)
         current = point.log_density - self.proposal.log_prob(point.position[None])[0]
-        at = _last_accepted(log_weights, current, rng)
+        at = _find_last_accepted(log_weights, current, rng)
         if at < 0:
             return Outcome(point, False, 0.0, self.n_candidates)
         end = CheapPoint(theta[at], log_prob[at], None)
         return Outcome(end, True, 1.0, self.n_candidates)
 
 
-def _last_accepted(log_weights: FloatArray, current: float, rng: np.random.Generator) -> int:
+def _find_last_accepted(log_weights: FloatArray, current: float, rng: np.random.Generator) -> int:
     """Return which of some candidates was accepted last, -1 if none, from a point's log weight."""
     # What a weight must exceed to be accepted, less the weight it is compared with.
     margins = log_weights - np.log1p(-rng.uniform(size=len(log_weights)))

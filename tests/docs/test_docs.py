@@ -649,9 +649,9 @@ def test_methods_state_the_constants_of_the_set_up():
     assert "e^{0.13 D}" in methods
     assert round(options.lift / np.sqrt(2.0), 2) == 0.15
     assert "a\nweight vary by 0.15" in methods
-    assert f"\\alpha + {rotation._SPREAD} \\, \\varepsilon" in methods
-    assert f"({', '.join(map(str, rotation._SHIFTS))})" in methods
-    assert f"section, {rotation._SHIFTS[0]:.3f}, for" in methods
+    assert f"\\alpha + {rotation._STEP_SD} \\, \\varepsilon" in methods
+    assert f"({', '.join(map(str, rotation._STEP_LENGTHS))})" in methods
+    assert f"section, {rotation._STEP_LENGTHS[0]:.3f}, for" in methods
     main = round(100 * (1.0 - 2.0 * options.others))
     assert f"{main} of a hundred iterations are steps" in methods
     assert f"{main} of a hundred iterations are *rotation*" in guide
@@ -669,5 +669,6 @@ def test_methods_state_the_constants_of_the_set_up():
     width = sequential._ENDS[1] - sequential._ENDS[0]
     assert f"within {len(sequential._BIN_PROBABILITY)} bins of" in methods
     assert f"{width:.1f} standard" in methods
-    assert sequential._BLOCKS == (1, 8)
+    assert sequential._PROBIT_BLOCK == 1
+    assert sequential._TABLE_BLOCK == 8
     assert "Rows with tables are drawn in blocks of eight" in methods

@@ -14,7 +14,7 @@ from skgpmcmc.numerics.dynamics import Path
 from skgpmcmc.numerics.linalg import DenseRoot
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.transitions import Trajectory, hmc
-from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.compose import DirectedPair
 from skgpmcmc.transitions.rotation import Rotation
 
 from ..exactness.test_trajectories import N_FEW, worst
@@ -128,7 +128,7 @@ def rotations(cls):
     def made(transition):
         rotation = transition.moves[0]
         parts = (rotation.ahead, rotation.back)
-        return Directed(
+        return DirectedPair(
             *(
                 replace(part, proposal=cls(part.proposal.density, part.proposal.sign))
                 for part in parts

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...chain.executor import Executor, InProcess
+from ...chain.executor import Executor, InProcessExecutor
 from ...hyperposterior.cheap import CheapApproximation
 from ...model.joint import LatentGP
 from ..request import Request
@@ -29,7 +29,7 @@ class Emulated(CheapApproximation):
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EmulatedPosterior:
         """Learn the emulator; this takes about 100 p evaluations for p hyper-parameters."""
-        return self.learn(model, rng, InProcess())
+        return self.learn(model, rng, InProcessExecutor())
 
     def learn(
         self, model: LatentGP, rng: np.random.Generator, workers: Executor

@@ -30,7 +30,7 @@ class DesignPoint(NamedTuple):
 
     @classmethod
     def of(cls, point: PosteriorPoint) -> Self:
-        """Keep what the emulator and the reference need of a point, which has kept `of_design`."""
+        """Keep what the emulator and the reference need of a point, which has kept `summarize_q`."""
         return cls(
             point.position,
             point.log_evidence,
@@ -40,7 +40,7 @@ class DesignPoint(NamedTuple):
         )
 
 
-def of_design(
+def summarize_q(
     q: GaussianApproximation,
     model: LatentGP,
     options: EmulatorOptions,
@@ -67,7 +67,7 @@ def fit_design_point(
 
     The approximation is iterated to its own tolerance.
     """
-    keep = partial(of_design, options=options, start=start)
+    keep = partial(summarize_q, options=options, start=start)
     posterior = HyperPosterior(model, approximation, keep=keep)
     point = posterior.at(theta, start)
     return None if point is None else DesignPoint.of(point)
@@ -172,7 +172,7 @@ class Design:
         """
         high = self.above(options.floor)
         theta = high.theta[np.argsort(-high.log_density, kind="stable")]
-        chosen = spread_out(theta / scale, theta[:1] / scale, options.n_compared)
+        chosen = choose_spread_out(theta / scale, theta[:1] / scale, options.n_compared)
         ends = theta[[0, *sorted(set(chosen.tolist()) - {0})]]
         share = np.linspace(0.0, 1.0, options.n_compared + 1)[:, None]
         modes = [0]
@@ -185,7 +185,7 @@ class Design:
         return ends[modes]
 
 
-def spread_out(candidates: FloatArray, present: FloatArray, size: int) -> IntArray:
+def choose_spread_out(candidates: FloatArray, present: FloatArray, size: int) -> IntArray:
     """Choose `size` candidates (m, p), each as far as can be from what is there and from the rest.
 
     Both are in coordinates in which distances mean something.

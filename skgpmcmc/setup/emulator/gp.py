@@ -55,7 +55,7 @@ class Coordinates:
         return (flattened - self.center) / self.scale, slope / self.scale
 
 
-def flattening(model: LatentGP, least: float) -> FloatArray:
+def find_flattening(model: LatentGP, least: float) -> FloatArray:
     """Return inverse squares of length-scales beyond which little changes; 0 for others.
 
     With them the mean squared difference of two rows, in length-scales, is `least`.
@@ -146,7 +146,7 @@ class Emulator:
         some = np.argsort(values)[-(options.most_values // (options.part * (dim + 1))) :]
         compared = theta[some], values[some], gradients[some]
         typical = Coordinates.typical(draws, flat)
-        coordinates = _most_likely(typical, *compared, options)
+        coordinates = _stretch_to_likelihood(typical, *compared, options)
         nodes, slopes = coordinates.at(theta)
         c = _condition(nodes, values, gradients / slopes, options.nugget)
         weights = c.value_weights, c.gradient_weights
@@ -156,7 +156,7 @@ class Emulator:
         """Return the emulated function at theta (..., p): values (...) and gradients (..., p)."""
         z, slopes = self.coordinates.at(theta)
         squared, slope = self._near_nodes(z)
-        k, first, second = _covariance(squared)
+        k, first, second = _differentiate_covariance(squared)
         inner = self.trend + k @ self.value_weights + (first * slope).sum(axis=-1)
         pull = second * slope - first * self.value_weights
         gradient = pull.sum(axis=-1)[..., None] * z - pull @ self.nodes
@@ -168,7 +168,7 @@ class Emulator:
     def value(self, theta: FloatArray) -> FloatArray:
         """Return the emulated function at theta (..., p) without gradients; (...)."""
         squared, slope = self._near_nodes(self.coordinates.at(theta)[0])
-        k, first, _ = _covariance(squared)
+        k, first, _ = _differentiate_covariance(squared)
         inner = self.trend + k @ self.value_weights + (first * slope).sum(axis=-1)
         return np.asarray(self.top - self.span * (self._stretch(inner) - 1.0))
 
@@ -189,7 +189,7 @@ class Emulator:
         return products[0].sum(axis=1), products[1].sum(axis=1)
 
 
-def _most_likely(
+def _stretch_to_likelihood(
     typical: Coordinates,
     theta: FloatArray,
     values: FloatArray,
@@ -223,14 +223,14 @@ def _most_likely(
     return found
 
 
-class _Conditioned(NamedTuple):
+class _ConditionedProcess(NamedTuple):
     log_likelihood: float
     trend: float
     value_weights: FloatArray
     gradient_weights: FloatArray
 
 
-def _covariance(squared: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _differentiate_covariance(squared: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return k = 1 / (1 + r^2 / 2), k1 = -2 dk/dr^2 and k2 = 2 dk1/dr^2."""
     k = 1.0 / (1.0 + 0.5 * squared)
     first = k * k
@@ -241,7 +241,7 @@ def _joint_covariance(nodes: FloatArray) -> FloatArray:
     """Covariance of all values, then all gradients, node after node; (D (p + 1),) squared."""
     n, p = nodes.shape
     gap = nodes[:, None, :] - nodes
-    k, first, second = _covariance(np.einsum("ijr,ijr->ij", gap, gap))
+    k, first, second = _differentiate_covariance(np.einsum("ijr,ijr->ij", gap, gap))
     K = np.empty((n * (p + 1), n * (p + 1)))
     K[:n, :n] = k
     K[:n, n:] = (first[:, :, None] * gap).reshape(n, n * p)
@@ -255,7 +255,7 @@ def _joint_covariance(nodes: FloatArray) -> FloatArray:
 
 def _condition(
     nodes: FloatArray, values: FloatArray, gradients: FloatArray, nugget: float
-) -> _Conditioned:
+) -> _ConditionedProcess:
     """Condition on values and gradients in the coordinates of the nodes; profile likelihood.
 
     Not counted among the O(n^3) operations: the size is that of the design, not of the data.
@@ -273,4 +273,4 @@ def _condition(
     variance = max(float(weights @ (observed - trend * constant)) / len(observed), 1e-300)
     log_det = float(np.log(factor.diagonal()).sum()) + 0.5 * np.log(precision)
     log_likelihood = -0.5 * len(observed) * np.log(variance) - log_det
-    return _Conditioned(log_likelihood, trend, weights[:n], weights[n:].reshape(n, p))
+    return _ConditionedProcess(log_likelihood, trend, weights[:n], weights[n:].reshape(n, p))

@@ -19,15 +19,15 @@ from ...chain.executor import ITERATIONS_PER_EVALUATION, Executor
 from ...chain.time_limit import time_is_over
 from ...hyperposterior.posterior import HyperPosterior
 from ...importance.interpolated import InterpolatedSites
-from ...importance.sequential import rows_in_turn
+from ...importance.sequential import choose_sequential_rows
 from ...model.joint import LatentGP
 from ...transitions.rotation import MOST_ROTATED, GridDensity
-from ...transitions.surrogate import independence_acceptance, root_of, run_pool
-from ..hamiltonian import WarmUp, warm_up
+from ...transitions.surrogate import covariance_root, independence_acceptance, run_pool
+from ..hamiltonian import HamiltonianExploration, run_hamiltonian_chains
 from ..request import Request
-from .design import Design, DesignPoint, fit_design_point, of_design, spread_out
+from .design import Design, DesignPoint, choose_spread_out, fit_design_point, summarize_q
 from .options import EmulatorOptions
-from .posterior import EmulatedPosterior, scale_of
+from .posterior import EmulatedPosterior, scales_of_root
 from .search import estimate_scale, find_modes
 
 
@@ -47,10 +47,10 @@ class HeldOutBatch(NamedTuple):
     @property
     def error(self) -> float:
         """Standard deviation of the error of the emulator over pi*; natural logs."""
-        return spread(self.log_evidence - self.emulated, self.shares)
+        return weighted_sd(self.log_evidence - self.emulated, self.shares)
 
 
-def spread(values: FloatArray, shares: FloatArray) -> float:
+def weighted_sd(values: FloatArray, shares: FloatArray) -> float:
     """Return the standard deviation of some values, (m,), that count by their shares."""
     shares = shares / shares.sum()
     return float(np.sqrt(shares @ (values - shares @ values) ** 2))
@@ -85,7 +85,7 @@ class EmulatorState:
         Lower factor of a covariance: the scale on which theta moves.
     n_evaluations : float
         Of the evidence; those of some rows count by their share of the operations.
-    warm : WarmUp or None
+    warm : HamiltonianExploration or None
         What Hamiltonian chains found, with many hyper-parameters.
     held_out : tuple of HeldOut
         Of every batch, those of the last one last.
@@ -100,7 +100,7 @@ class EmulatorState:
     design: Design
     root: FloatArray
     n_evaluations: float
-    warm: WarmUp | None = None
+    exploration: HamiltonianExploration | None = None
     held_out: tuple[HeldOutBatch, ...] = ()
     examined: ExaminedEmulator | None = None
 
@@ -112,7 +112,7 @@ class EmulatorState:
     @property
     def scale(self) -> FloatArray:
         """Standard deviations of theta; (p,)."""
-        return scale_of(self.root)
+        return scales_of_root(self.root)
 
     @property
     def acceptance(self) -> float:
@@ -132,7 +132,7 @@ class EmulatorState:
         not been examined yet where chains will go.
         """
         good = (batch.acceptance > self.options.usable for batch in self.held_out)
-        return self.warm is not None or any(good)
+        return self.exploration is not None or any(good)
 
     @cached_property
     def posterior(self) -> EmulatedPosterior:
@@ -153,8 +153,8 @@ class EmulatorState:
         n_chains = self.options.n_pooled
         if self.dim <= MOST_ROTATED:
             return self.grid_of(target).temper(1.0 / power).sample(self.rng, self.options.n_draws)
-        assert self.warm is not None
-        explored = np.array([point.position for point in self.warm.states])
+        assert self.exploration is not None
+        explored = np.array([point.position for point in self.exploration.states])
         begins = explored[self.rng.integers(len(explored), size=n_chains)]
         n_moves = 2 * self.options.n_draws // n_chains
         pool = run_pool(
@@ -197,8 +197,8 @@ class EmulatorState:
             thetas = np.concatenate([batch.theta for batch in last])
             evidence = np.concatenate([batch.log_evidence for batch in last])
             return thetas, evidence, np.concatenate([batch.shares for batch in last])
-        assert self.warm is not None
-        states = self.warm.states
+        assert self.exploration is not None
+        states = self.exploration.states
         size = min(2 * self.options.batch(self.dim), len(states))
         some = [states[i] for i in self.rng.choice(len(states), size, replace=False)]
         thetas = np.array([point.position for point in some])
@@ -209,10 +209,12 @@ class EmulatorState:
         used = self.design.of_use(self.scale, self.options)
         sites = [point.sites for point in used.points]
         known = [point.skewness for point in used.points if point.skewness is not None]
-        turns = rows_in_turn(np.array(known), noise) if known else None
+        sequential_rows = choose_sequential_rows(np.array(known), noise) if known else None
         center = self.design.best.theta
         scale = self.scale
-        return InterpolatedSites.fit(self.approximation, used.theta, sites, center, scale, turns)
+        return InterpolatedSites.fit(
+            self.approximation, used.theta, sites, center, scale, sequential_rows
+        )
 
 
 def learn_emulator(
@@ -242,17 +244,19 @@ def learn_emulator(
 
 def explore_with_hmc(known: EmulatorState, request: Request, workers: Executor) -> EmulatorState:
     """Let Hamiltonian chains go from the best points, where few points of an emulator mislead."""
-    keep = partial(of_design, options=known.options)
+    keep = partial(summarize_q, options=known.options)
     posterior = HyperPosterior(known.model, known.approximation, keep=keep)
     n = len(request.starts)
     begins = known.design.above(known.options.floor).theta
     best = known.design.best.theta
-    others = spread_out(begins / known.scale, best[None] / known.scale, n - 1)
+    others = choose_spread_out(begins / known.scale, best[None] / known.scale, n - 1)
     starts = [best, *begins[others]]
-    warm = warm_up(posterior, starts, known.root, known.seeds(n), workers, known.options)
-    points = [DesignPoint.of(point) for point in warm.visited if point.kept is not None]
-    known = known.with_points(points, warm.n_evaluations)
-    return replace(known, warm=warm, root=warm.root)
+    exploration = run_hamiltonian_chains(
+        posterior, starts, known.root, known.seeds(n), workers, known.options
+    )
+    points = [DesignPoint.of(point) for point in exploration.visited if point.kept is not None]
+    known = known.with_points(points, exploration.n_evaluations)
+    return replace(known, exploration=exploration, root=exploration.root)
 
 
 def refine_design(known: EmulatorState, workers: Executor) -> EmulatorState:
@@ -266,13 +270,13 @@ def refine_design(known: EmulatorState, workers: Executor) -> EmulatorState:
             break
         so_far = f", acceptance {known.acceptance:.2g} ({enough:.2g} is enough)"
         stage = f"learning: {len(known.design)} of at most {most} evaluations"
-        known = _with_batch(known, size, stage + so_far * (number > 0), workers)
-        if known.warm is not None and known.acceptance < options.hopeless:
+        known = _learn_batch(known, size, stage + so_far * (number > 0), workers)
+        if known.exploration is not None and known.acceptance < options.hopeless:
             break  # hundreds of points were not enough: a few more would not be either
     return known
 
 
-def _with_batch(known: EmulatorState, size: int, stage: str, workers: Executor) -> EmulatorState:
+def _learn_batch(known: EmulatorState, size: int, stage: str, workers: Executor) -> EmulatorState:
     """Examine the emulator at new points, which then join its design."""
     target = known.posterior
     power = 1.0 / known.options.temperature(known.dim)
@@ -280,7 +284,7 @@ def _with_batch(known: EmulatorState, size: int, stage: str, workers: Executor) 
     typical = draws[known.rng.choice(len(draws), size // 2, replace=False)]
     wide = known.rng.permutation(known.draws(target, power))[: 2 * size]
     present = np.concatenate([known.design.theta, typical]) / known.scale
-    wide = wide[spread_out(wide / known.scale, present, size - len(typical))]
+    wide = wide[choose_spread_out(wide / known.scale, present, size - len(typical))]
     points = known.evaluate_points(np.concatenate([typical, wide]), stage, workers)
     if not points:
         return replace(known, n_evaluations=known.n_evaluations + size)
@@ -290,19 +294,19 @@ def _with_batch(known: EmulatorState, size: int, stage: str, workers: Executor) 
         theta,
         np.array([point.log_evidence for point in points]),
         target.log_evidence(theta),
-        _shares((1.0 - power) * target.log_prob(theta), is_typical),
+        _weigh_draws((1.0 - power) * target.log_prob(theta), is_typical),
     )
     root = known.root
     best = known.examined
     found = held_out.acceptance
     if best is None or found >= best.acceptance:
         best = ExaminedEmulator(target, found, held_out.error) if known.grows else None
-        root = root_of(draws) if found > known.options.usable else root
+        root = covariance_root(draws) if found > known.options.usable else root
     known = known.with_points(points, size)
     return replace(known, held_out=(*known.held_out, held_out), examined=best, root=root)
 
 
-def _shares(log_weights: FloatArray, is_typical: np.ndarray) -> FloatArray:
+def _weigh_draws(log_weights: FloatArray, is_typical: np.ndarray) -> FloatArray:
     """Weights of draws from pi*, and from wider tails with log weights (m,), as draws from pi*.
 
     The latter are worth as many of the former as their effective sample size says.

@@ -16,7 +16,7 @@ from ...transitions.metropolis import PERIOD_FACTORS, multiply_period
 from .options import EmulatorOptions
 
 
-def at_best_period(
+def move_to_best_period(
     model: LatentGP, approximation: Approximation, theta: FloatArray, n_tried: int
 ) -> FloatArray:
     """Return theta (p,), its period replaced by that of many with the largest density.
@@ -29,24 +29,24 @@ def at_best_period(
         ends = np.clip(np.log(law.ppf([tail, 1.0 - tail])), *model.hyperprior.bounds[period])
         tried = np.repeat(theta[None], n_tried + 1, axis=0)
         tried[1:, period] = np.linspace(ends[0], ends[1], n_tried)
-        theta = _best(model, approximation, tried)
+        theta = _choose_best(model, approximation, tried)
     return theta
 
 
-def at_best_multiple(
+def move_to_best_multiple(
     model: LatentGP, approximation: Approximation, theta: FloatArray
 ) -> FloatArray:
     """Return theta (p,), or that with a multiple or a fraction of its period if this is better.
 
-    See `Multiples`.
+    See `PeriodMultiples`.
     """
     for place in period_positions(model):
         others = [multiply_period(theta, place, factor) for factor in PERIOD_FACTORS]
-        theta = _best(model, approximation, np.array([theta, *others]))
+        theta = _choose_best(model, approximation, np.array([theta, *others]))
     return theta
 
 
-def step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> FloatArray:
+def choose_step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> FloatArray:
     """Return steps along each axis in which the log density at a mode theta is about quadratic.
 
     They are `options.step`, and less for a period.
@@ -59,7 +59,7 @@ def step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> 
     return sizes
 
 
-def _best(model: LatentGP, approximation: Approximation, tried: FloatArray) -> FloatArray:
+def _choose_best(model: LatentGP, approximation: Approximation, tried: FloatArray) -> FloatArray:
     """The one of several theta (m, p) with the largest log density; the first, if there is none."""
     posterior = HyperPosterior(model, approximation, with_gradient=False)
     points = [posterior.at(theta) for theta in tried]

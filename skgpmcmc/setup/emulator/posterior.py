@@ -11,13 +11,13 @@ from typing import Self
 import numpy as np
 
 from ..._typing import FloatArray
-from ...hyperposterior.cheap import PER_CALL
+from ...hyperposterior.cheap import CALL_COST
 from ...model.hyperpriors import HyperPrior
 from ...model.joint import LatentGP
 from ...numerics.quadratic import Quadratic
 from ...transitions.surrogate import CheapPoint
 from .design import Design
-from .gp import Emulator, flattening
+from .gp import Emulator, find_flattening
 from .options import EmulatorOptions
 
 
@@ -74,7 +74,7 @@ class EmulatedPosterior:
         """
         best = design.best
         dim = len(root)
-        scale = scale_of(root)
+        scale = scales_of_root(root)
         used = design.of_use(scale, options)
         spread = np.sqrt(dim) * root.T
         emulator = Emulator.fit(
@@ -82,7 +82,7 @@ class EmulatedPosterior:
             used.values,
             used.gradients,
             draws=best.theta + np.concatenate([spread, -spread]),
-            flat=flattening(model, options.flat),
+            flat=find_flattening(model, options.flat),
             options=options,
         )
         volume = 0.5 * dim * np.log(2.0 * np.pi) + np.log(root.diagonal()).sum()
@@ -113,7 +113,7 @@ class EmulatedPosterior:
     @property
     def cost(self) -> float:
         """Floating-point operations that take as long as one evaluation; see `CheapPosterior`."""
-        return PER_CALL + 10.0 * self.emulator.nodes.size
+        return CALL_COST + 10.0 * self.emulator.nodes.size
 
     def at(self, position: FloatArray) -> CheapPoint | None:
         """Return the point at theta of shape (p,), for operators; None without a density."""
@@ -145,6 +145,6 @@ class EmulatedPosterior:
         return self.power * (log_prior + log_lik), self.power * (prior_gradient + slope)
 
 
-def scale_of(root: FloatArray) -> FloatArray:
+def scales_of_root(root: FloatArray) -> FloatArray:
     """Return the standard deviations of a covariance by its factor (p, p); (p,)."""
     return np.asarray(np.sqrt((root**2).sum(axis=1)))

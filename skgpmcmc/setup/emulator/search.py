@@ -19,9 +19,9 @@ from ...hyperposterior.posterior import HyperPosterior, PosteriorPoint
 from ...model.joint import LatentGP
 from ...numerics.linalg import cholesky
 from ..request import Request
-from .design import Design, DesignPoint, fit_design_point, of_design, spread_out
+from .design import Design, DesignPoint, choose_spread_out, fit_design_point, summarize_q
 from .options import EmulatorOptions
-from .periods import at_best_multiple, at_best_period, step_sizes
+from .periods import choose_step_sizes, move_to_best_multiple, move_to_best_period
 
 
 def search(
@@ -38,14 +38,14 @@ def search(
         If there is no way from there; the message names theta.
     """
     stops = {"ftol": options.tolerance}
-    posterior = HyperPosterior(model, approximation, keep=partial(of_design, options=options))
+    posterior = HyperPosterior(model, approximation, keep=partial(summarize_q, options=options))
     path: list[DesignPoint] = []
 
     def visit(point: PosteriorPoint) -> None:
         path.append(DesignPoint.of(point))
         check_time()
 
-    theta = at_best_period(model, approximation, start, options.n_periods)
+    theta = move_to_best_period(model, approximation, start, options.n_periods)
     for _ in range(MOST_ATTEMPTS):
         with suppress(OutOfTimeError):
             climb(posterior, theta, stops, visit)
@@ -58,7 +58,7 @@ def search(
         best = max(path, key=attrgetter("log_density"))
         before = None
         while best is not before:
-            further = at_best_multiple(model, approximation, best.theta)
+            further = move_to_best_multiple(model, approximation, best.theta)
             if not np.array_equal(further, best.theta):
                 climb(posterior, further, stops, visit)
             best, before = max(path, key=attrgetter("log_density")), best
@@ -89,7 +89,7 @@ def find_modes(
         rows = np.sort(request.rng.choice(n, n // options.part, replace=False))
         small = request._replace(model=model.of_inputs(rows))
         before, n_before = find_modes(small, options, workers)
-        starts = _ends(before, options)
+        starts = _choose_starts(before, options)
     s = "s" * (len(starts) > 1)
     paths = workers.map(
         search,
@@ -102,11 +102,11 @@ def find_modes(
     return design, len(design) + n_before / options.part**3
 
 
-def _ends(design: Design, options: EmulatorOptions) -> list[FloatArray]:
+def _choose_starts(design: Design, options: EmulatorOptions) -> list[FloatArray]:
     """Return the best point, and others far from it that are not much worse."""
     high = design.above(options.floor).theta
     best = design.best.theta
-    chosen = spread_out(high, best[None], 1)
+    chosen = choose_spread_out(high, best[None], 1)
     return [best, *high[chosen]]
 
 
@@ -122,7 +122,7 @@ def estimate_scale(
     """
     best = design.best
     model = request.model
-    steps = step_sizes(model, best.theta, options)
+    steps = choose_step_sizes(model, best.theta, options)
     common = model, request.approximation, options
     found = workers.map(
         fit_design_point,
