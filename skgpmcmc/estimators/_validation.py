@@ -156,8 +156,8 @@ def resolve_cheap(
     if isinstance(value, Approximation) or (isinstance(value, str) and value in APPROXIMATIONS):
         raise ValueError(
             f"approximation={value!r} is not a cheap posterior of theta, from which "
-            f"sampler={type(sampler).__name__} makes its proposals: use one of {sorted(CHEAP_APPROXIMATIONS)}, or "
-            f"an object such as SubsetOfData(inner='laplace')."
+            f"sampler={type(sampler).__name__} makes its proposals: use one of "
+            f"{sorted(CHEAP_APPROXIMATIONS)}, or an object such as SubsetOfData(inner='laplace')."
         )
     known = {**CHEAP_APPROXIMATIONS, "auto": CHEAP_APPROXIMATIONS["sod"]}
     cheap: CheapApproximation

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from .._params import check_in, check_integer
 from ..approximations.exact import Exact
 from ..chain.executor import Executor
-from ..hyperposterior.cheap import CheapApproximation, evidence_cost
+from ..hyperposterior.cheap import CHEAP_APPROXIMATIONS, CheapApproximation, evidence_cost
 from ..likelihoods.base import Likelihood
 from ..setup.mapped import MappedSettings, set_up_mapped
 from ..setup.request import N_IMPORTANCE, PreparedChains, Request

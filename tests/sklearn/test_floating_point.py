@@ -68,7 +68,7 @@ SLOW_PAIRS = [
 @pytest.fixture
 def nothing_is_hidden(monkeypatch):
     """Chains and set-ups stop at the first number that leaves double precision, too."""
-    monkeypatch.setattr(work, "_QUIET", {"over": "raise", "invalid": "raise"})
+    monkeypatch.setattr(work, "_IGNORED_ERRORS", {"over": "raise", "invalid": "raise"})
 
 
 @short_chains()

@@ -15,7 +15,7 @@ from skgpmcmc.setup import Request
 from skgpmcmc.setup.emulator.design import Design
 from skgpmcmc.setup.emulator.learn import (
     HeldOutBatch,
-    _shares,
+    _weigh_draws,
     explore_with_hmc,
     learn_emulator,
     refine_design,
@@ -199,7 +199,7 @@ def typical_and_wide(n_typical, n_wide):
 @in_one_test("n_typical", [0, 200])
 def test_shares_make_draws_of_both_kinds_those_of_the_posterior(n_typical):
     z, is_typical = typical_and_wide(n_typical, 20_000)
-    shares = _shares((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
     assert_array_equal(shares[:n_typical], 1.0)
     share = shares / shares.mean()
     assert abs(z_score(share * (z**2 - 1.0), 0.0)) < 4.0
@@ -210,14 +210,16 @@ def test_shares_make_draws_of_both_kinds_those_of_the_posterior(n_typical):
 
 
 def test_where_wide_points_have_no_density_typical_ones_count():
-    shares = _shares(np.array([0.0, -np.inf, 0.0, -np.inf]), np.array([True, False, True, False]))
+    shares = _weigh_draws(
+        np.array([0.0, -np.inf, 0.0, -np.inf]), np.array([True, False, True, False])
+    )
     assert_array_equal(shares, [1.0, 0.0, 1.0, 0.0])
 
 
 def test_a_point_in_the_tails_that_is_wrong_counts_for_what_it_is_worth():
     """An error of five where the posterior has a hundredth of its mass, and elsewhere none."""
     z, is_typical = typical_and_wide(2000, 2000)
-    shares = _shares((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
     missed = np.where(z > stats.norm.isf(0.01), 5.0, 0.0)
     # w = 1 but for e^5 with probability 0.01: E min(w, w') / E w.
     high = np.exp(5.0)
@@ -232,7 +234,7 @@ def test_a_point_in_the_tails_that_is_wrong_counts_for_what_it_is_worth():
 def test_acceptance_by_draws_from_wider_tails(sd):
     """E min(w, w') / E w for log-normal weights, in closed form."""
     z, is_typical = typical_and_wide(0, 5000)
-    shares = _shares((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
     expected = 2.0 * stats.norm.cdf(-sd / np.sqrt(2.0))
     assert independence_acceptance(sd * z, shares) == pytest.approx(expected, abs=0.04)
 

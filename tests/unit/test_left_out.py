@@ -219,7 +219,7 @@ def test_first_order_is_not_enough_where_all_others_change(monkeypatch):
     y = np.array([1.0, -0.8, 1.3, 10.0, *np.tile([0.9, -1.1], 5)])
     settled, query, refitted = many("volatility", y)
     assert_allclose(settled.log_density_given(query), refitted, atol=0.03)
-    monkeypatch.setattr(left_out, "_STRONG", np.inf)
+    monkeypatch.setattr(left_out, "_STRONG_RESPONSE", np.inf)
     first_order = settled.log_density_given(query)
     cavities = settled._replace(again=None).log_density_given(query)
     assert np.abs(first_order - refitted).max() > 0.3
