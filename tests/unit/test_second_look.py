@@ -124,9 +124,9 @@ def test_what_is_a_surprise(n_accepted, n_made, expected):
         SimpleNamespace(main="rotation"),
         SimpleNamespace(usable=True, acceptance=0.9, options=EmulatorOptions()),
     )
-    assert emulated._surprises(counts, led, known) is expected
+    assert emulated._is_surprising(counts, led, known) is expected
     known.usable = False  # nothing was predicted
-    assert not emulated._surprises(counts, led, known)
+    assert not emulated._is_surprising(counts, led, known)
 
 
 #: The samplers that learn, with what they build on.
