@@ -150,7 +150,7 @@ def _is_surprising(counts: ChainCounts, led: ChainProposals, known: EmulatorStat
     n_accepted = counts.n_accepted[led.main]
     n_made = counts.n_steps[led.main]
     return bool(
-        bdtr(n_accepted, n_made, known.options.usable * known.acceptance) < known.options.surprise
+        bdtr(n_accepted, n_made, known.options.usable_acceptance * known.acceptance) < known.options.surprise_probability
     )
 
 

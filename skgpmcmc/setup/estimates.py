@@ -100,13 +100,13 @@ def calibrate_estimates(
     center = known.design.best.theta
     scale = known.scale
     # Errors matter where chains go; other moves go anywhere.
-    weight = np.sqrt(np.clip(shares[found], known.options.others, 1.0))
+    weight = np.sqrt(np.clip(shares[found], known.options.other_probability, 1.0))
     count = settings.n_importance or calibrate_draw_count(
         theta, log_variance, center, scale, model.n_latent, settings.noise, weight, known.options
     )
     gap_noise = (known.options.gap_error + noise) / weight
     correction = Quadratic.fit(
-        theta, gap, center, scale, noise=gap_noise, term_sd=known.options.gap_term
+        theta, gap, center, scale, noise=gap_noise, term_sd=known.options.gap_coefficient_sd
     )
     counts = [count if isinstance(count, int) else count.at(own) for own in theta]
     estimates = EvidenceSource.by_draws(settings, reference, count)._replace(

@@ -81,7 +81,7 @@ def propose_by_trajectories(known: EmulatorState, estimates: EvidenceSource) -> 
     rough = known.approximation.with_few_sweeps()
     posterior = HyperPosterior(known.model, rough, sites, estimates.correction)
     trajectory = known.exploration.trajectory
-    longer = replace(trajectory, max_steps=known.options.longer * trajectory.max_steps)
+    longer = replace(trajectory, max_steps=known.options.step_factor * trajectory.max_steps)
     proposal: Proposal = SurrogateProposal(posterior, longer)
     main = {"trajectory": proposal}
     return _add_other_proposals(known, main, known.exploration.ends)
@@ -91,7 +91,7 @@ def propose_by_random_walk(known: EmulatorState, n_chains: int) -> ChainProposal
     """Propose by a random walk at the scale that is known by now."""
     walk: dict[str, Proposal] = {"random walk": _make_walk(known)}
     noise = known.rng.standard_normal((n_chains, known.dim)) @ known.root.T
-    return ChainProposals(walk, known.options.others, list(known.design.best.theta + noise))
+    return ChainProposals(walk, known.options.other_probability, list(known.design.best.theta + noise))
 
 
 def _add_other_proposals(
@@ -102,7 +102,7 @@ def _add_other_proposals(
     periods = period_positions(known.model)
     if periods:
         proposals["multiple of a period"] = PeriodMultiples(periods)
-    return ChainProposals(proposals, known.options.others, starts)
+    return ChainProposals(proposals, known.options.other_probability, starts)
 
 
 def _make_walk(known: EmulatorState) -> RandomWalk:

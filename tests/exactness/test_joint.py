@@ -344,7 +344,7 @@ def test_trajectories_on_the_approximate_posterior():
 
 def test_where_no_emulator_is_trusted(monkeypatch):
     """Trajectories on the approximate posterior lead."""
-    monkeypatch.setattr(emulated, "EmulatorOptions", lambda: EmulatorOptions(usable=1.0))
+    monkeypatch.setattr(emulated, "EmulatorOptions", lambda: EmulatorOptions(usable_acceptance=1.0))
     model = small_model(4, 4.0).observing(y=np.array([1.0, 1.0, -1.0, 1.0]))
     mixture = prepared(PseudoMarginal(), model, EP(), np.random.default_rng(0)).transition
     trajectory, walk, _ = mixture.moves

@@ -16,7 +16,7 @@ from skgpmcmc.setup.emulator.posterior import EmulatedPosterior
 
 from ..helpers import finite_difference, make_model, toy_classes
 
-OPTIONS = EmulatorOptions(span=10.0)
+OPTIONS = EmulatorOptions(compression_span=10.0)
 SD = np.array([0.6, 0.9, 0.4])
 CENTER = np.array([1.0, -0.5, 0.3])
 

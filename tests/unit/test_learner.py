@@ -62,7 +62,7 @@ def complete(begun):
 def two_rounds(begun):
     """Before and after the second batch: of the first, points are near the modes."""
     before = refine_design(with_options(begun, most_rounds=1), InProcessExecutor())
-    assert before.held_out[0].acceptance > OPTIONS.usable
+    assert before.held_out[0].acceptance > OPTIONS.usable_acceptance
     return before, refine_design(before, InProcessExecutor())
 
 
@@ -104,7 +104,7 @@ def test_an_emulator_that_did_well_near_the_modes_was_not_examined_yet(begun, tw
     wide = Wider(before.posterior)
     near, far = (np.abs((known.draws(wide) - known.modes[0]) @ np.linalg.inv(known.root).T).max()
                  for known in (replace(before, held_out=()), before))  # fmt: skip
-    assert near <= np.sqrt(2.0 * OPTIONS.floor) + 1e-6 < far
+    assert near <= np.sqrt(2.0 * OPTIONS.negligible_depth) + 1e-6 < far
 
 
 class Wider:
@@ -355,7 +355,7 @@ def test_searches_with_all_rows_begin_at_the_modes_of_some(many_rows):
     some = Design(tuple(point for path in paths for point in path))
     starts = [item[2] for item in later]
     assert_array_equal(starts[0], some.best.theta)
-    high = {tuple(theta) for theta in some.above(OPTIONS.floor).theta}
+    high = {tuple(theta) for theta in some.above(OPTIONS.negligible_depth).theta}
     assert 1 <= len(starts) <= 2
     assert {tuple(theta) for theta in starts} <= high
 
@@ -389,7 +389,7 @@ def test_chains_begin_at_the_best_points_of_the_design(begun):
     starts = np.array([item[1] for item in workers.batches[0][1]])
     assert_array_equal(starts[0], begun.design.best.theta)
     assert len(np.unique(starts, axis=0)) == 3
-    high = {tuple(theta) for theta in begun.design.above(OPTIONS.floor).theta}
+    high = {tuple(theta) for theta in begun.design.above(OPTIONS.negligible_depth).theta}
     assert {tuple(theta) for theta in starts} <= high
     assert_array_equal(known.scale, scales_of_root(known.exploration.root))
 

@@ -170,7 +170,7 @@ class Design:
         options : EmulatorOptions
             How deep a valley is, and what hardly matters.
         """
-        high = self.above(options.floor)
+        high = self.above(options.negligible_depth)
         theta = high.theta[np.argsort(-high.log_density, kind="stable")]
         chosen = choose_spread_out(theta / scale, theta[:1] / scale, options.n_compared)
         ends = theta[[0, *sorted(set(chosen.tolist()) - {0})]]
@@ -180,7 +180,7 @@ class Design:
             paths = ends[i] + share * (ends[modes] - ends[i])[:, None]
             heights = log_prob(paths.reshape(-1, theta.shape[1])).reshape(paths.shape[:2])
             lower = np.minimum(heights[:, 0], heights[:, -1])
-            if (heights.min(axis=1) < lower - options.trust).all():
+            if (heights.min(axis=1) < lower - options.height_error).all():
                 modes.append(i)
         return ends[modes]
 

@@ -138,12 +138,12 @@ class Emulator:
         """
         dim = theta.shape[1]
         top = float(values.max())
-        span = options.span + dim
+        span = options.compression_span + dim
         spans = (top - values) / span
         values = -span * np.log1p(spans)
         gradients = gradients / (1.0 + spans)[:, None]
         # A part of what the emulator may be conditioned on decides on its length-scales.
-        some = np.argsort(values)[-(options.most_values // (options.part * (dim + 1))) :]
+        some = np.argsort(values)[-(options.most_values // (options.subset_divisor * (dim + 1))) :]
         compared = theta[some], values[some], gradients[some]
         typical = Coordinates.typical(draws, flat)
         coordinates = _stretch_to_likelihood(typical, *compared, options)
@@ -208,11 +208,11 @@ def _stretch_to_likelihood(
         return conditioned.log_likelihood - float(np.log(slopes).sum())
 
     p = len(typical.scale)
-    found = typical.stretch(np.full(p, options.length_scale))
+    found = typical.stretch(np.full(p, options.first_length_scale))
     score = score_of(found)
     for which in (np.ones(p), *np.eye(p)):
         for sign in (1.0, -1.0):
-            factor = options.stretch ** (sign * which)
+            factor = options.stretch_factor ** (sign * which)
             for _ in range(options.n_stretches):
                 further = found.stretch(factor)
                 better = score_of(further)

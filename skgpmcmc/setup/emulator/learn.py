@@ -122,7 +122,7 @@ class EmulatorState:
     @property
     def usable(self) -> bool:
         """Whether the emulator may set the scale, and lead chains."""
-        return self.acceptance > self.options.usable
+        return self.acceptance > self.options.usable_acceptance
 
     @property
     def grows(self) -> bool:
@@ -131,7 +131,7 @@ class EmulatorState:
         An emulator of few points may promise anything there. One that did well near the modes has
         not been examined yet where chains will go.
         """
-        good = (batch.acceptance > self.options.usable for batch in self.held_out)
+        good = (batch.acceptance > self.options.usable_acceptance for batch in self.held_out)
         return self.exploration is not None or any(good)
 
     @cached_property
@@ -169,7 +169,7 @@ class EmulatorState:
 
     def grid_of(self, target: EmulatedPosterior, *, fine: bool = False) -> GridDensity:
         """Put a form of pi* on a grid."""
-        depth = self.options.floor
+        depth = self.options.negligible_depth
         return GridDensity.of(target, self.modes, self.root, depth, grows=self.grows, fine=fine)
 
     def evaluate_points(
@@ -247,7 +247,7 @@ def explore_with_hmc(known: EmulatorState, request: Request, workers: Executor) 
     keep = partial(summarize_q, options=known.options)
     posterior = HyperPosterior(known.model, known.approximation, keep=keep)
     n = len(request.starts)
-    begins = known.design.above(known.options.floor).theta
+    begins = known.design.above(known.options.negligible_depth).theta
     best = known.design.best.theta
     others = choose_spread_out(begins / known.scale, best[None] / known.scale, n - 1)
     starts = [best, *begins[others]]
@@ -271,7 +271,7 @@ def refine_design(known: EmulatorState, workers: Executor) -> EmulatorState:
         so_far = f", acceptance {known.acceptance:.2g} ({enough:.2g} is enough)"
         stage = f"learning: {len(known.design)} of at most {most} evaluations"
         known = _learn_batch(known, size, stage + so_far * (number > 0), workers)
-        if known.exploration is not None and known.acceptance < options.hopeless:
+        if known.exploration is not None and known.acceptance < options.hopeless_acceptance:
             break  # hundreds of points were not enough: a few more would not be either
     return known
 
@@ -301,7 +301,7 @@ def _learn_batch(known: EmulatorState, size: int, stage: str, workers: Executor)
     found = held_out.acceptance
     if best is None or found >= best.acceptance:
         best = ExaminedEmulator(target, found, held_out.error) if known.grows else None
-        root = covariance_root(draws) if found > known.options.usable else root
+        root = covariance_root(draws) if found > known.options.usable_acceptance else root
     known = known.with_points(points, size)
     return replace(known, held_out=(*known.held_out, held_out), examined=best, root=root)
 

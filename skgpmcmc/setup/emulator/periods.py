@@ -49,13 +49,13 @@ def move_to_best_multiple(
 def choose_step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> FloatArray:
     """Return steps along each axis in which the log density at a mode theta is about quadratic.
 
-    They are `options.step`, and less for a period.
+    They are `options.gradient_step`, and less for a period.
     """
-    sizes = np.full(len(theta), options.step)
+    sizes = np.full(len(theta), options.gradient_step)
     width = float(np.ptp(model.covariance.X, axis=0).max())
     for period, _ in period_positions(model):
         if width > 0.0:
-            sizes[period] = min(options.step, options.shift * np.exp(theta[period]) / width)
+            sizes[period] = min(options.gradient_step, options.period_shift * np.exp(theta[period]) / width)
     return sizes
 
 

@@ -82,7 +82,7 @@ class EmulatedPosterior:
             used.values,
             used.gradients,
             draws=best.theta + np.concatenate([spread, -spread]),
-            flat=find_flattening(model, options.flat),
+            flat=find_flattening(model, options.flat_distance),
             options=options,
         )
         volume = 0.5 * dim * np.log(2.0 * np.pi) + np.log(root.diagonal()).sum()
@@ -92,8 +92,8 @@ class EmulatedPosterior:
             Quadratic.flat(best.theta, scale),
             used.theta.min(axis=0),
             used.theta.max(axis=0),
-            float(used.values.max()) + options.trust,
-            float(best.log_density + volume) - options.floor,
+            float(used.values.max()) + options.height_error,
+            float(best.log_density + volume) - options.negligible_depth,
         )
 
     def with_correction(self, correction: Quadratic) -> EmulatedPosterior:

@@ -86,7 +86,7 @@ def find_modes(
     starts = list(request.starts)
     n_before = 0.0
     if n >= options.fewest_rows:
-        rows = np.sort(request.rng.choice(n, n // options.part, replace=False))
+        rows = np.sort(request.rng.choice(n, n // options.subset_divisor, replace=False))
         small = request._replace(model=model.of_inputs(rows))
         before, n_before = find_modes(small, options, workers)
         starts = _choose_starts(before, options)
@@ -99,12 +99,12 @@ def find_modes(
     )
     design = Design(tuple(point for path in paths if path is not None for point in path))
     require_time(len(design), model)
-    return design, len(design) + n_before / options.part**3
+    return design, len(design) + n_before / options.subset_divisor**3
 
 
 def _choose_starts(design: Design, options: EmulatorOptions) -> list[FloatArray]:
     """Return the best point, and others far from it that are not much worse."""
-    high = design.above(options.floor).theta
+    high = design.above(options.negligible_depth).theta
     best = design.best.theta
     chosen = choose_spread_out(high, best[None], 1)
     return [best, *high[chosen]]
