@@ -1,4 +1,4 @@
-"""Set-ups: all work before the first kept draw."""
+"""Set-ups of chains: all work before the burn-in of the frozen transition."""
 
 from .request import PreparedChains, Request
 

@@ -34,7 +34,7 @@ def known():
 
 def probing(known, monkeypatch, gap, log_variance):
     """Let probes find a gap to the evidence, (m,), and the log of the relative variance, (m,)."""
-    thetas, evidence, _ = known.places()
+    thetas, evidence, _ = known.choose_trial_points()
 
     probes = zip(evidence + gap, log_variance, strict=True)
     found = {
@@ -50,7 +50,7 @@ def probing(known, monkeypatch, gap, log_variance):
 @in_one_test("what", ["correction", "count"])
 def test_what_is_learned_is_that_of_typical_places(known, what):
     """Elsewhere all is different: that hardly counts, however regular it is."""
-    thetas, evidence, _ = known.places()
+    thetas, evidence, _ = known.choose_trial_points()
     typical = np.arange(len(thetas)) % 2 == 0
     batch = known.held_out[-1]._replace(
         theta=thetas,
@@ -72,7 +72,7 @@ def test_what_is_learned_is_that_of_typical_places(known, what):
 
 
 def test_the_count_is_what_the_noise_asks_for(known, monkeypatch):
-    n = len(known.places()[0])
+    n = len(known.choose_trial_points()[0])
     probing(known, monkeypatch, np.full(n, 0.7), np.full(n, LOG_VARIANCE))
     after, found = calibrate_estimates(known, SETTINGS, InProcessExecutor())
     assert found.n_importance == pytest.approx((WANTED, WANTED), rel=0.05)

@@ -102,7 +102,7 @@ def test_an_emulator_that_did_well_near_the_modes_was_not_examined_yet(begun, tw
     assert before.grows
     assert after.examined is not None
     wide = Wider(before.posterior)
-    near, far = (np.abs((known.draws(wide) - known.modes[0]) @ np.linalg.inv(known.root).T).max()
+    near, far = (np.abs((known.draw(wide) - known.modes[0]) @ np.linalg.inv(known.root).T).max()
                  for known in (replace(before, held_out=()), before))  # fmt: skip
     assert near <= np.sqrt(2.0 * OPTIONS.negligible_depth) + 1e-6 < far
 
@@ -243,7 +243,7 @@ def test_acceptance_by_draws_from_wider_tails(sd):
 
 
 def test_the_scale_is_that_of_draws_from_what_was_examined(complete, begun):
-    draws = complete.draws(complete.examined.posterior)
+    draws = complete.draw(complete.examined.posterior)
     covariance = np.cov(draws, rowvar=False)
     deviations = np.sqrt(covariance.diagonal())
     assert_allclose(complete.scale, deviations, rtol=0.25)
@@ -287,13 +287,13 @@ def test_a_mode_that_no_search_ended_at_has_its_share_of_draws(complete):
     assert_array_equal(known.modes[0], first)
     # Of the second hill only some points are compared: the best of these is its mode.
     assert_allclose(known.modes[1], second, atol=1.5 * sd.max())
-    draws = known.draws(known.posterior)
+    draws = known.draw(known.posterior)
     share = np.mean(np.abs(draws[:, 0] - second[0]) < 6.0 * sd[0])
     assert share == pytest.approx(1.0 / 3.0, abs=0.12)
 
 
 def test_places_are_those_of_the_last_two_batches(complete):
-    thetas, evidence, shares = complete.places()
+    thetas, evidence, shares = complete.choose_trial_points()
     last = complete.held_out[-2:]
     assert_array_equal(thetas, np.concatenate([batch.theta for batch in last]))
     assert_array_equal(shares, np.concatenate([batch.shares for batch in last]))
@@ -303,7 +303,9 @@ def test_places_are_those_of_the_last_two_batches(complete):
 
 
 def test_sequential_rows_are_those_that_the_noise_asks_for(complete):
-    n_sequential = [len(complete.reference(noise).sequential_rows) for noise in (np.inf, 0.1, 1e-6)]
+    n_sequential = [
+        len(complete.make_reference(noise).sequential_rows) for noise in (np.inf, 0.1, 1e-6)
+    ]
     assert n_sequential[0] == 0 < n_sequential[1] <= n_sequential[2] == 30
 
 
@@ -403,7 +405,7 @@ def test_an_emulator_that_hundreds_of_points_do_not_make_good_is_given_up(many_l
 
 def test_places_where_trajectories_lead_are_theirs(many_lengths):
     _, known = many_lengths
-    thetas, evidence, shares = known.places()
+    thetas, evidence, shares = known.choose_trial_points()
     theirs = {tuple(s.position): s.log_evidence for s in known.exploration.states}
     assert [theirs[tuple(theta)] for theta in thetas] == list(evidence)
     assert_array_equal(shares, 1.0)
@@ -415,7 +417,7 @@ def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
     _, known = many_lengths
     after = refine_design(with_options(known, most_rounds=2), InProcessExecutor())
     target = after.examined.posterior
-    narrow, wide = after.draws(target), after.draws(target, 0.5)
+    narrow, wide = after.draw(target), after.draw(target, 0.5)
     assert narrow.shape[1] == wide.shape[1] == 4
     assert len(narrow) == EmulatorOptions().n_draws
     wider = wide.std(axis=0) / narrow.std(axis=0)  # of 64 chains: an eighth of noise each

@@ -1,4 +1,4 @@
-"""The emulator of the default sampler as a cheap posterior of theta."""
+"""The emulated posterior of the default sampler as a cheap posterior of theta."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Emulated(CheapApproximation):
     def learn(
         self, model: LatentGP, rng: np.random.Generator, workers: Executor
     ) -> EmulatedPosterior:
-        """Learn the emulator, with the evaluations done by workers."""
+        """Learn the emulator, with evaluations by `workers`."""
         starts = [model.start, *(model.hyperprior.sample(rng) for _ in range(3))]
         request = Request(model, self.approximation(model.likelihood), starts, [], rng, None, 0)
         return learn_emulator(request, workers, EmulatorOptions()).posterior

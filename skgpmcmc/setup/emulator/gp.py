@@ -56,9 +56,9 @@ class Coordinates:
 
 
 def find_flattening(model: LatentGP, least: float) -> FloatArray:
-    """Return inverse squares of length-scales beyond which little changes; 0 for others.
+    """Find inverse squares of length-scales beyond which little changes; 0 for other theta.
 
-    With them the mean squared difference of two rows, in length-scales, is `least`.
+    At such a length-scale the mean squared difference of two rows, in length-scales, is `least`.
     """
     X = model.covariance.X
     kernel = model.covariance.kernel
@@ -79,9 +79,9 @@ def find_flattening(model: LatentGP, least: float) -> FloatArray:
 class Emulator:
     """Posterior mean of a Gaussian process over theta, given values and gradients.
 
-    The process models ``-s log(1 + (top - v) / s)`` for values v. This is close to v - top near the
-    largest value, while values hundreds lower, far from the posterior, become only a few s lower:
-    such points show where the function is low without dominating its scale. The covariance function
+    The process models ``-s log(1 + (top - v) / s)`` for values v. The transform is close to v - top
+    near the largest value, while values hundreds of nats lower become only a few s lower: such
+    points show where the function is low without dominating the scale of the process. The covariance function
     is 1 / (1 + r^2 / 2), the rational quadratic with exponent 1. It is a mixture of length-scales,
     which suits functions that are steep on one side and flat on the other, and is cheap.
 
@@ -128,13 +128,13 @@ class Emulator:
         Parameters
         ----------
         theta, values, gradients : ndarrays
-            The design.
+            Design points with their log evidences and gradients.
         draws : ndarray of shape (m, p)
             Typical points of the posterior, which determine the scale of the coordinates.
         flat : ndarray of shape (p,)
             See `Coordinates`.
         options : EmulatorOptions
-            Numbers of the set-up.
+            Tuning constants of the set-up.
         """
         dim = theta.shape[1]
         top = float(values.max())
@@ -142,7 +142,7 @@ class Emulator:
         spans = (top - values) / span
         values = -span * np.log1p(spans)
         gradients = gradients / (1.0 + spans)[:, None]
-        # A part of what the emulator may be conditioned on decides on its length-scales.
+        # A subset of the values decides on the length-scales, because each trial factorizes it.
         some = np.argsort(values)[-(options.most_values // (options.subset_divisor * (dim + 1))) :]
         compared = theta[some], values[some], gradients[some]
         typical = Coordinates.typical(draws, flat)
@@ -196,9 +196,10 @@ def _stretch_to_likelihood(
     gradients: FloatArray,
     options: EmulatorOptions,
 ) -> Coordinates:
-    """Stretch coordinates by length-scales, which climb to where the observations are likeliest.
+    """Stretch the coordinates by length-scales that maximize the marginal likelihood.
 
-    First all in proportion, and then each by itself, they change by a factor while that is better.
+    The length-scales change by a factor while the likelihood grows, first all of them together, and
+    then each of them alone.
     """
 
     def score_of(coordinates: Coordinates) -> float:
@@ -224,6 +225,8 @@ def _stretch_to_likelihood(
 
 
 class _ConditionedProcess(NamedTuple):
+    """A Gaussian process given values and gradients; see `Emulator` for trend and weights."""
+
     log_likelihood: float
     trend: float
     value_weights: FloatArray
@@ -256,9 +259,9 @@ def _joint_covariance(nodes: FloatArray) -> FloatArray:
 def _condition(
     nodes: FloatArray, values: FloatArray, gradients: FloatArray, nugget: float
 ) -> _ConditionedProcess:
-    """Condition on values and gradients in the coordinates of the nodes; profile likelihood.
+    """Condition on values and gradients in the coordinates of the nodes, with profile likelihood.
 
-    Not counted among the O(n^3) operations: the size is that of the design, not of the data.
+    The factorization is not counted among the O(n^3) operations, as its size is that of the design.
     """
     n, p = nodes.shape
     K = _joint_covariance(nodes)

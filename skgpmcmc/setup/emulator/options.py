@@ -16,37 +16,37 @@ class EmulatorOptions:
     """
 
     # The search for modes, and the scale
-    tolerance: float = 1e-4  # relative tolerance of searches and sites: below the errors of the emulator
+    tolerance: float = 1e-4  # relative, of searches and sites: less than the errors of an emulator
     fewest_rows: int = 400  # rows from which searches begin with a subset, which costs far less
     subset_divisor: int = 4  # one in so many rows for first searches, and values for length-scales
-    gradient_step: float = 0.25  # between two gradients for a first scale: log densities are still quadratic
+    gradient_step: float = 0.25  # between gradients for a first scale: still quadratic
     n_periods: int = 64  # periods that a search tries: gaps of six percent, as wide as a mode
-    period_shift: float = 0.05  # shift, in periods, of the far end of the data by a step: still quadratic
+    period_shift: float = 0.05  # largest shift of far data by a step, in periods: as above
 
     # What is kept
     design_depth: float = 40.0  # nats, plus p, below the best: lower points are of no use
-    negligible_depth: float = 12.0  # nats below the best that hardly matter: grids end, pi* falls no lower
-    most_values: int = 2500  # values and derivatives that an emulator is conditioned on: bounds time
-    n_compared: int = 16  # points that may be modes, and points on the path between two: bounds time
-    height_error: float = 2.0  # nats that emulated heights may err: valleys are deeper, peaks rise by less
-    least_precision: float = 0.05  # of a site, per Fisher information: its log is interpolated, so not 0
+    negligible_depth: float = 12.0  # nats below the best that hardly matter: grids end there
+    most_values: int = 2500  # values and derivatives that condition an emulator: bounds time
+    n_compared: int = 16  # points that may be modes, and points on a path between two: bounds time
+    height_error: float = 2.0  # nats, of emulated heights: valleys are deeper, peaks rise by less
+    least_precision: float = 0.05  # of a site, per Fisher information: its log is interpolated
 
     # The emulator
-    compression_span: float = 4.0  # nats, plus p, below the largest value from which values are compressed
+    compression_span: float = 4.0  # nats, plus p, below the top from which values are compressed
     first_length_scale: float = 4.0  # in standard deviations, where the fit of length-scales begins
-    stretch_factor: float = 1.4  # factor of a change of a length-scale, repeated while likelier
+    stretch_factor: float = 1.4  # change of a length-scale, repeated while this is likelier
     n_stretches: int = 3  # most changes up and down: where the evidence is flat there is no optimum
-    flat_distance: float = 0.005  # squared difference of rows, in length-scales, that hardly matters
+    flat_distance: float = 0.005  # squared distance of rows, in length-scales, that hardly matters
     nugget: float = 1e-6  # relative variance of a value around the emulator: rounding, tolerance
 
     # Learning
-    per_batch: float = 8.0  # points of a batch, and two more per hyper-parameter: more dimensions need more
+    per_batch: float = 8.0  # points of a batch, and two more per hyper-parameter: higher dimension
     tail_spread: float = 1.5  # wider tails: pi* to the power 1 / (1 + tail_spread / p)
-    worthwhile_evaluations: float = 170.0  # a third of the evaluations of a run that accepts all proposals
-    usable_acceptance: float = 0.5  # predicted rate above which an emulator proposes: else trajectories do
-    hopeless_acceptance: float = 0.25  # rate after a batch and trajectories below which no batch helps
+    worthwhile_evaluations: float = 170.0  # a third of the evaluations of a run without rejections
+    usable_acceptance: float = 0.5  # predicted rate above which an emulator is good enough
+    hopeless_acceptance: float = 0.25  # rate, after trajectories, below which no batch helps
     most_rounds: int = 12  # most batches of points: bounds time
-    n_pooled: int = 64  # chains that draw from pi*, and candidates of a proposal: one call evaluates all
+    n_pooled: int = 64  # chains that draw from pi*, and candidates of a proposal: one call for all
 
     # Warm-up by trajectories
     target_acceptance: float = 0.9  # of trajectories: longer steps do not leave narrow regions
@@ -56,13 +56,13 @@ class EmulatorOptions:
     # Estimates
     n_draws: int = 512  # draws that describe pi*, and draws that measure the variance of a weight
     fewest_draws: int = 32  # of an estimate: so few cost little beside its factorizations
-    log_variance_error: float = 0.5  # standard deviation of a log variance measured by n_draws weights
+    log_variance_error: float = 0.5  # standard deviation of a log variance from n_draws weights
     gap_error: float = 0.05  # nats, of the quadratic for the log of exact over approximate evidence
-    gap_coefficient_sd: float = 0.1  # nats, prior standard deviation of a coefficient of this quadratic
+    gap_coefficient_sd: float = 0.1  # nats, prior standard deviation of its coefficients
 
     # Proposals
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
-    step_factor: int = 2  # more steps in a trajectory that ends with an estimate: as estimates are dear
+    step_factor: int = 2  # more steps in a trajectory that ends with an estimate, which is dear
     other_probability: float = 0.03  # of each move but the main one: a random walk, new particles
     surprise_probability: float = 0.01  # of so few acceptances, below which the set-up looks again
 

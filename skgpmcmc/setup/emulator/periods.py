@@ -1,6 +1,6 @@
-"""Where searches for a mode go if a kernel has a period: its posterior has a mode at many values.
+"""Searches for a mode over the period of a kernel, whose posterior often has many modes.
 
-Models without a period are not touched.
+For kernels without a period these functions change nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from .options import EmulatorOptions
 def move_to_best_period(
     model: LatentGP, approximation: Approximation, theta: FloatArray, n_tried: int
 ) -> FloatArray:
-    """Return theta (p,), its period replaced by that of many with the largest density.
+    """Return theta (p,) with the period, of many tried, that has the largest density.
 
-    They are evenly spaced in their logs, over all but the tails of the prior.
+    The periods tried are evenly spaced in their logs, over all but the tails of the prior.
     """
     tail = 0.5 / n_tried
     for period, _ in period_positions(model):
@@ -36,9 +36,9 @@ def move_to_best_period(
 def move_to_best_multiple(
     model: LatentGP, approximation: Approximation, theta: FloatArray
 ) -> FloatArray:
-    """Return theta (p,), or that with a multiple or a fraction of its period if this is better.
+    """Return the best of theta (p,), and theta with a multiple or a fraction of its period.
 
-    See `PeriodMultiples`.
+    The multiples and fractions are those of the proposal `PeriodMultiples`.
     """
     for place in period_positions(model):
         others = [multiply_period(theta, place, factor) for factor in PERIOD_FACTORS]
@@ -47,20 +47,22 @@ def move_to_best_multiple(
 
 
 def choose_step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> FloatArray:
-    """Return steps along each axis in which the log density at a mode theta is about quadratic.
+    """Choose steps along each axis over which the log density at a mode theta is about quadratic.
 
-    They are `options.gradient_step`, and less for a period.
+    The step of a period is at most `options.gradient_step`, as that of other hyper-parameters.
     """
     sizes = np.full(len(theta), options.gradient_step)
     width = float(np.ptp(model.covariance.X, axis=0).max())
     for period, _ in period_positions(model):
         if width > 0.0:
-            sizes[period] = min(options.gradient_step, options.period_shift * np.exp(theta[period]) / width)
+            sizes[period] = min(
+                options.gradient_step, options.period_shift * np.exp(theta[period]) / width
+            )
     return sizes
 
 
 def _choose_best(model: LatentGP, approximation: Approximation, tried: FloatArray) -> FloatArray:
-    """The one of several theta (m, p) with the largest log density; the first, if there is none."""
+    """Return the theta (p,) of several (m, p) with the largest density; the first if all have 0."""
     posterior = HyperPosterior(model, approximation, with_gradient=False)
     points = [posterior.at(theta) for theta in tried]
     densities = [-np.inf if point is None else point.log_density for point in points]

@@ -1,6 +1,6 @@
-"""The emulated posterior of theta, from which proposals are made.
+"""The emulated posterior of theta.
 
-Chains use it only for proposals, so that its errors make sampling slower but not wrong.
+Only proposals of the chains use it, so that its errors make sampling slower but not wrong.
 """
 
 from __future__ import annotations
@@ -64,18 +64,18 @@ class EmulatedPosterior:
         Parameters
         ----------
         model : LatentGP
-            Has the prior of theta, and the kernel whose length-scales are flattened.
+            Model with the prior of theta, and the kernel whose length-scales are flattened.
         design : Design
-            Where it is known.
+            Theta with their log evidences and gradients.
         root : ndarray of shape (p, p)
             Factor of the covariance of theta, about.
         options : EmulatorOptions
-            Numbers of the set-up.
+            Tuning constants of the set-up.
         """
         best = design.best
         dim = len(root)
         scale = scales_of_root(root)
-        used = design.of_use(scale, options)
+        used = design.select_useful(scale, options)
         spread = np.sqrt(dim) * root.T
         emulator = Emulator.fit(
             used.theta,
@@ -97,7 +97,7 @@ class EmulatedPosterior:
         )
 
     def with_correction(self, correction: Quadratic) -> EmulatedPosterior:
-        """Return the same with a correction, which there was none of before."""
+        """Return the density with a correction; it must not have one yet."""
         shift = correction.constant
         return replace(
             self,
@@ -112,7 +112,7 @@ class EmulatedPosterior:
 
     @property
     def cost(self) -> float:
-        """Floating-point operations that take as long as one evaluation; see `CheapPosterior`."""
+        """Number of floating-point operations that take as long as one evaluation."""
         return CALL_COST + 10.0 * self.emulator.nodes.size
 
     def at(self, position: FloatArray) -> CheapPoint | None:

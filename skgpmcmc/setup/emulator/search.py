@@ -1,4 +1,4 @@
-"""The search for modes of the approximate posterior of theta, and its scale at the best."""
+"""The search for modes of the approximate posterior of theta, and the scale at the best mode."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from .periods import choose_step_sizes, move_to_best_multiple, move_to_best_peri
 def search(
     model: LatentGP, approximation: Approximation, start: FloatArray, options: EmulatorOptions
 ) -> list[DesignPoint]:
-    """Climb to a mode; returns every point on the way, the best last.
+    """Climb to a mode; returns every visited point, the best last.
 
-    Where the density at the start is not finite, the search begins nearer to the kernel's values.
-    It ends on its way if the time is over, but not before the first point.
+    If the density at the start is not finite, the search begins nearer to the kernel's values. It
+    ends early if the time is over, but not before the first point.
 
     Raises
     ------
     RuntimeError
-        If there is no way from there; the message names theta.
+        If no attempt finds a density; the message names theta.
     """
     stops = {"ftol": options.tolerance}
     posterior = HyperPosterior(model, approximation, keep=partial(summarize_q, options=options))
@@ -68,17 +68,16 @@ def search(
 def find_modes(
     request: Request, options: EmulatorOptions, workers: Executor
 ) -> tuple[Design, float]:
-    """Climb from every start; where rows are many, from the modes of a part of them.
+    """Climb from every start; with many rows, from the modes given a subset of the rows.
 
-    An evaluation with a part of the rows costs the third power of this part, and the modes are near
-    those of all rows. If the time is over,
-    some searches are left out, but not the first.
+    An evaluation with a subset costs the third power of its share of the rows, and its modes are
+    near the modes given all rows. If the time is over, searches after the first are left out.
 
     Returns
     -------
     tuple of Design and float
-        All points on the way, and how many evaluations they cost, those of a part of the rows by
-        their share of the operations.
+        All visited points, and the number of evaluations; evaluations with a subset count by their
+        share of the operations.
     """
     model = request.model
     approximation = request.approximation
@@ -103,7 +102,7 @@ def find_modes(
 
 
 def _choose_starts(design: Design, options: EmulatorOptions) -> list[FloatArray]:
-    """Return the best point, and others far from it that are not much worse."""
+    """Choose the best point, and a distant point that is not much worse; (p,) each."""
     high = design.above(options.negligible_depth).theta
     best = design.best.theta
     chosen = choose_spread_out(high, best[None], 1)
@@ -113,12 +112,12 @@ def _choose_starts(design: Design, options: EmulatorOptions) -> list[FloatArray]
 def estimate_scale(
     request: Request, design: Design, options: EmulatorOptions, workers: Executor
 ) -> tuple[Design, FloatArray]:
-    """Take a first scale from the curvature at the best point, by gradients a step away from it.
+    """Estimate a first scale from the curvature at the best point, by differences of gradients.
 
     Returns
     -------
     tuple of Design and ndarray of shape (p, p)
-        With the new points, and a lower factor of the covariance.
+        The design with the new points, and a lower factor of the covariance.
     """
     best = design.best
     model = request.model
@@ -128,7 +127,7 @@ def estimate_scale(
         fit_design_point,
         [(*common, best.theta + step, best.sites) for step in np.diag(steps)],
         "scale of the posterior at a mode",
-        n_needed=len(steps),  # without a scale no move is any good, and these are few
+        n_needed=len(steps),  # every move needs a scale, and the evaluations are few
     )
     root = _root_at_mode(model, best, steps, found)
     return design.with_points([point for point in found if point is not None]), root
@@ -140,7 +139,7 @@ def _root_at_mode(
     steps: FloatArray,
     found: Sequence[DesignPoint | None],
 ) -> FloatArray:
-    """Factor of the covariance by the curvature, gradients having been found a step along axes."""
+    """Compute a factor of the covariance from gradients at a mode and a step along each axis."""
     dim = len(steps)
     gradient = model.hyperprior.gradient
     curvature = np.zeros((dim, dim))
