@@ -1,6 +1,6 @@
-"""The base class of samplers, and samplers of theta with f integrated out.
+"""The base class of samplers, and the samplers of theta with f integrated out.
 
-These integrate f out by an unbiased estimate, approximately, or exactly.
+f is integrated out by an unbiased estimate, by an approximation, or exactly.
 """
 
 from __future__ import annotations
@@ -24,16 +24,15 @@ from ..setup.schedule import WarmUpSchedule
 from ..transitions.metropolis import MarginalMetropolis
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 
-#: Warm-up iterations of a sampler whose moves are tuned.
+#: Default warm-up iterations of a sampler whose moves are tuned.
 _N_TUNED = 500
-#: Warm-up iterations of a sampler whose set-up learns.
+#: Default warm-up iterations of a sampler that learns: burn-in from overdispersed starts.
 _N_BURN_IN = 10
-#: Rounds of a set-up that learns, as progress counts them: with so many batches of work every such
-#: set-up begins, and the last round takes all batches that follow.
+#: Rounds of a set-up that learns, for progress reports: the last round has all later batches.
 _LEARNING_ROUNDS = 4
-#: Evaluations that a set-up learns from, about, for each hyper-parameter.
+#: Approximate evaluations per hyper-parameter of a set-up that learns, for progress reports.
 _N_LEARNED = 30
-
+#: Names of the moves of `PseudoMarginal`.
 _MOVE_NAMES = ("emulated", "trajectories", "random_walk")
 
 
@@ -50,15 +49,15 @@ class Sampler(Configuration, ABC):
 
     #: Whether f is integrated out exactly, so that no approximation is needed.
     integrates_f: ClassVar[bool] = False
-    #: Name of the approximation that suits it best; None where it uses none.
+    #: Name of the approximation that suits the sampler best; None if it uses none.
     best_approximation: ClassVar[str | None] = "ep"
-    #: Matrices of n x n doubles that a worker holds at most, for each latent function; measured.
+    #: Most n x n matrices of doubles that a worker holds per latent function, as measured.
     n_matrices: ClassVar[float] = 9.0
-    #: Whether it estimates p(y | theta), by `n_importance` draws.
+    #: Whether the sampler estimates p(y | theta) by `n_importance` draws.
     estimates: ClassVar[bool] = False
-    #: Whether its moves come from a cheap posterior, which the estimator's `approximation` names.
+    #: Whether proposals come from a cheap posterior, which the estimator's `approximation` names.
     moves_by_cheap: ClassVar[bool] = False
-    #: Whether it works with likelihoods that have several latent functions.
+    #: Whether the sampler works with likelihoods that have several latent functions.
     many_functions: ClassVar[bool] = True
 
     target_acceptance: float = 0.25
@@ -89,7 +88,7 @@ class Sampler(Configuration, ABC):
             check_gradient(model.covariance, remedy)
 
     def prepare_model(self, model: LatentGP) -> LatentGP:
-        """Return the model that it samples; by default the same."""
+        """Return the model that is sampled; by default the same."""
         return model
 
     @property
@@ -104,7 +103,7 @@ class Sampler(Configuration, ABC):
         return _N_BURN_IN if self.learns else _N_TUNED
 
     def n_set_up_rounds(self, n_warmup: int) -> int:
-        """Return the number of rounds before the first draw; in the last one chains settle."""
+        """Return the number of rounds before the first draw; the last round is burn-in."""
         begun = (
             _LEARNING_ROUNDS if self.learns else 1 + len(WarmUpSchedule.of_length(n_warmup).windows)
         )
@@ -140,8 +139,8 @@ class PseudoMarginal(Sampler):
     noise : float > 0, default=0.24
         Target of ``n_importance="auto"`` for every model: standard deviation of the estimate of
         log p(y | theta). The number of importance draws at every theta follows from it, and so do
-        the rows whose values a draw takes in turn, whatever ``n_importance`` is. Not used with
-        ``moves="random_walk"``.
+        the rows whose values a draw takes sequentially, whatever ``n_importance`` is. Not used
+        with ``moves="random_walk"``.
     """
 
     estimates: ClassVar[bool] = True
@@ -197,7 +196,7 @@ class Marginal(Sampler):
     """
 
     n_matrices: ClassVar[float] = 7.0
-    # The q of several functions has no predictions.
+    # Predictions from q are implemented for one latent function only.
     many_functions: ClassVar[bool] = False
 
     moves: str = "emulated"

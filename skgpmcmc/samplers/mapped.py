@@ -23,8 +23,9 @@ from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from .base import Sampler
 from .within_gibbs import make_hyper_moves
 
-#: Iterations that tune R: a cheap posterior is evaluated many times in each.
+#: Default tuning iterations of R: few, as each evaluates a cheap posterior many times.
 _N_WARMUP = 100
+#: Names of the operators R.
 _OPERATORS = ("slice", "mh", "hmc")
 
 
@@ -82,7 +83,7 @@ class MappedSampler(Sampler):
 
     def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Choose the size m of the cheap posterior if it is "auto", and tune R on pi*."""
-        assert request.cheap is not None  # the estimator makes sure
+        assert request.cheap is not None  # the estimator always provides one
         cheap = self._cheap(request.cheap)
         count = N_IMPORTANCE if request.n_importance is None else request.n_importance
         cost = evidence_cost(request.model, request.approximation)
@@ -105,7 +106,7 @@ class MappedSampler(Sampler):
         return operator.with_target(self.target_acceptance)
 
     def _cheap(self, first: CheapApproximation) -> Sequence[CheapApproximation]:
-        """Return what makes the cheap posterior of each layer."""
+        """Return the cheap approximation of each layer."""
         return (first,)
 
     @abstractmethod
@@ -114,11 +115,11 @@ class MappedSampler(Sampler):
 
     @abstractmethod
     def _maker(self, exact: Any) -> Any:
-        """Return what makes the move of theta from layers; workers can be sent it."""
+        """Return the function that makes the move of theta from layers; it can be pickled."""
 
 
 def _make_exact(approximation: Any, count: int, defensive: float, proposal: Any, name: str) -> Any:
-    """Return what evaluates the target: the closed form, or an estimate."""
+    """Make the transition that evaluates the target, in closed form or by an estimate."""
     if isinstance(approximation, Exact):
         return MarginalMetropolis(approximation, proposal, name=name)
     return PseudoMarginalMetropolis(approximation, proposal, count, defensive, name)

@@ -42,7 +42,7 @@ from .base import Sampler
 
 OperatorT = TypeVar("OperatorT", bound=Operator)
 
-#: Share of the step of a standard normal target with which tuning begins.
+#: First log scale relative to that for a standard normal target: cautious, as tuning enlarges it.
 _LOG_FIRST_SCALE = float(np.log(0.5))
 
 
@@ -104,9 +104,9 @@ class WithinGibbs(Sampler):
 
     best_approximation: ClassVar[str | None] = None
     n_matrices: ClassVar[float] = 12.0
-    # Moves know one factor of K.
+    # The moves of f are implemented for one factor of K only.
     many_functions: ClassVar[bool] = False
-    #: Whether theta moves before f does, and starts chains.
+    #: Whether theta moves before f in an iteration; the first move starts the chains.
     _theta_first: ClassVar[bool] = False
 
     target_acceptance: float | None = None  # type: ignore[assignment]
@@ -151,10 +151,10 @@ class WithinGibbs(Sampler):
 
     @abstractmethod
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
-        """Return the moves of theta in an iteration, each of which is made once."""
+        """Return the moves of theta in an iteration, in their order."""
 
     def _with_target(self, operator: OperatorT) -> OperatorT:
-        """Return the operator, to be tuned to the acceptance rate that is wanted, if any is."""
+        """Return the operator with the target acceptance rate of the sampler, if it has one."""
         if self.target_acceptance is None or operator.target_acceptance is None:
             return operator
         return operator.with_target(self.target_acceptance)
@@ -172,7 +172,7 @@ class Augmented(WithinGibbs):
         Move of theta: "mh", "hmc", "smmala" or "slice", or a configured operator.
     """
 
-    #: Under which theta moves, in this order.
+    #: Parameterizations under which theta moves, in this order.
     _parameterizations: ClassVar[tuple[type[Parameterization], ...]]
 
     hyper: Any = "mh"
@@ -223,7 +223,7 @@ class Ancillary(Augmented):
 
 @dataclass(eq=False)
 class _FixedLatentSampler(Augmented):
-    """One that moves theta while f stands still, by the density of f."""
+    """Base class of samplers that move theta at fixed f, which requires a density of f."""
 
     nugget: float = 1e-8
 
@@ -326,7 +326,7 @@ class Sufficient(_FixedLatentSampler):
 
 
 def _conjugate_variance(model: LatentGP) -> ConjugateVariance:
-    """Return the Gibbs update of the variance, or say what stands in its way."""
+    """Return the Gibbs update of the variance; a ValueError says why there is none."""
     position = variance_position(model.covariance.kernel)
     if position is None:
         raise ValueError(

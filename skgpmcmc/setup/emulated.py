@@ -65,7 +65,7 @@ def set_up_emulated(
 
     Returns
     -------
-    Prepared
+    PreparedChains
         The frozen transition, and the states of the chains after burn-in. If the time is over
         before a better proposal is found, the chains use a random walk.
     """

@@ -74,7 +74,7 @@ def set_up_mapped(request: Request, wanted: MappedSettings, workers: Executor) -
 
     Returns
     -------
-    Prepared
+    PreparedChains
         The frozen transition. Chains start at the last theta of the chains that tuned R.
     """
     wanted, n_evaluations = _choose_size(request, wanted, workers)

@@ -40,7 +40,7 @@ def set_up_sweep(
 
     Returns
     -------
-    Prepared
+    PreparedChains
         The frozen sweep, and the starting states of the chains.
     """
     model = request.model
@@ -107,7 +107,7 @@ def set_up_random_walk(
 
     Returns
     -------
-    Prepared
+    PreparedChains
         The frozen transition, and the starting states of the chains.
 
     References

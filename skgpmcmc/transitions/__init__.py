@@ -1,6 +1,7 @@
-"""Markov transitions on (theta, f); each says what it leaves invariant.
+"""Markov transitions on (theta, f); each states what it leaves invariant.
 
-Here are the parts of a transition of your own, and those that a sampler is configured with.
+This module exports the base classes for a transition of your own, and the transitions and operators
+that samplers take as arguments.
 """
 
 from .base import BatchedTransition, StepInfo, Transition, Tunable

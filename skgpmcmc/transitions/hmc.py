@@ -22,11 +22,11 @@ from .operator import Operator, Outcome
 
 @dataclass(frozen=True)
 class HamiltonianOperator(Operator):
-    """An operator that follows Hamilton's equations.
+    """Base class of operators that follow Hamilton's equations.
 
     The number of steps is drawn from `fewest_steps`, ..., `max_steps`, and the step size varies by
-    a tenth, both independently of the point. This avoids trajectory lengths that match a period of
-    the target.
+    a tenth, both independently of the point. This prevents trajectories whose length matches a
+    period of the target.
 
     Attributes
     ----------
@@ -56,10 +56,10 @@ class HamiltonianOperator(Operator):
         return float(np.log(0.8) - 0.25 * np.log(max(dim, 1)))
 
 
-#: Radians, in the metric of a trajectory, that it covers at least and at most. After a quarter of a
-#: period a Gaussian is forgotten, its mean and its spread.
+#: Shortest and longest length of a trajectory, in radians of a Gaussian target: around a quarter of
+#: a period, after which position and starting point are independent.
 TRAVEL = (0.3 * np.pi, 0.7 * np.pi)
-#: Most steps of a trajectory whose length is given by its travel.
+#: Most leapfrog steps of a trajectory of such a length: bounds the cost of tiny steps.
 _MOST_LEAPFROGS = 20
 
 
@@ -68,7 +68,7 @@ class Trajectory(HamiltonianOperator):
     """A leapfrog trajectory with the mass matrix (B B')^-1.
 
     **Invariant:** leaves the conditional distribution unchanged, for any root B that does not
-    depend on x, as step size and number of steps are drawn independently of x.
+    depend on x, because the step size and the number of steps are drawn independently of x.
 
     Attributes
     ----------
@@ -78,8 +78,8 @@ class Trajectory(HamiltonianOperator):
 
     References
     ----------
-    Filippone, Zhong & Girolami (2013), algorithms 1 and 4; Neal (1993, 2011). The Hamiltonian is
-    that of the momenta B' p, which have the covariance I.
+    Filippone, Zhong & Girolami (2013), algorithms 1 and 4; Neal (1993, 2011). The code uses the
+    momenta B' p, which have the covariance I.
     """
 
     root: Root = IDENTITY
@@ -105,9 +105,9 @@ class Trajectory(HamiltonianOperator):
     def integrate(
         self, at: Callable[[FloatArray], P | None], point: P, rng: np.random.Generator
     ) -> tuple[Path[P], Any]:
-        """Follow one trajectory, or one from each point of a batch, all of as many steps.
+        """Follow one trajectory, or one from each point of a batch, with equally many steps.
 
-        Also returned is the log ratio of its acceptance probability; (m,) for a batch.
+        Returns the path, and the log of the acceptance ratio; (m,) for a batch.
         """
         n_steps = self.n_steps(rng)
         step = self.step_sizes(rng, np.shape(point.log_density))[..., None]
@@ -115,7 +115,7 @@ class Trajectory(HamiltonianOperator):
         path = leapfrog(at, point, begun, step, self.root, n_steps)
         if path.end is None:
             return path, -np.inf
-        with np.errstate(invalid="ignore"):  # of a batch, where some have left the support
+        with np.errstate(invalid="ignore"):  # some points of a batch may have no density
             return path, _negative_hamiltonian(path.end, path.momentum) - _negative_hamiltonian(
                 point, begun
             )
@@ -123,11 +123,11 @@ class Trajectory(HamiltonianOperator):
     def move(self, conditional: Any, point: Any, rng: np.random.Generator) -> Outcome:
         """Follow one trajectory, and accept or reject its end.
 
-        All that it asks for is the `DensityPoint` at a position.
+        The conditional density needs only a method `at`, which returns a `DensityPoint`.
         """
 
         def at(position: FloatArray) -> Any:
-            """Return the point at a finite position, else None."""
+            """Return the point at a position; None if the position is not finite."""
             return conditional.at(position) if math.isfinite(position.sum()) else None
 
         path, log_ratio = self.integrate(at, point, rng)
@@ -143,14 +143,14 @@ class Trajectory(HamiltonianOperator):
 
 
 def _negative_hamiltonian(point: DensityPoint, momentum: FloatArray) -> Any:
-    """Minus the Hamiltonian."""
+    """Minus the Hamiltonian at a point, or at each point of a batch."""
     return point.log_density - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
 
 
 class TrajectoryState(NamedTuple):
-    """A point of a chain of trajectories, with what the next one begins with."""
+    """State of a chain of trajectories: a point with the density and gradient of its theta."""
 
-    point: PosteriorPoint  # has kept the mean of f
+    point: PosteriorPoint  # keeps the mean of f
 
     @property
     def theta(self) -> FloatArray:
@@ -168,14 +168,14 @@ class TrajectoryState(NamedTuple):
 class MarginalTrajectory(Transition[TrajectoryState]):
     """A Hamiltonian trajectory of theta on the marginal posterior; f is integrated out.
 
-    **Invariant:** leaves the density proportional to q(y | theta) p(theta) unchanged, the posterior
-    where the evidence is exact: the leapfrog method is reversible and keeps volume, and its metric,
-    step size and number of steps do not depend on the state.
+    **Invariant:** leaves the density proportional to q(y | theta) p(theta) unchanged, which is the
+    posterior if the evidence is exact: the leapfrog method is reversible and preserves volume, and
+    its metric, step size and number of steps do not depend on the state.
 
     Attributes
     ----------
     approximation : Approximation
-        Of the evidence, with its gradient: the density is a function of theta alone.
+        Approximation of the evidence with its gradient, as a function of theta alone.
     trajectory : Trajectory
     """
 
@@ -194,7 +194,9 @@ class MarginalTrajectory(Transition[TrajectoryState]):
         self, model: LatentGP, state: TrajectoryState, rng: np.random.Generator
     ) -> tuple[TrajectoryState, StepInfo]:
         """Follow one trajectory."""
-        with np.errstate(over="ignore", invalid="ignore"):  # far out, on the way
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # trajectories may leave double precision
             outcome = self.trajectory.move(self._posterior(model), state.point, rng)
         end, accepted, probability, n_evaluations, lost, _ = outcome
         failed = lost is not None and rejected_proposal(self.name, model, lost).failed

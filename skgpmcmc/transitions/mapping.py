@@ -1,8 +1,8 @@
-"""Moves of theta by temporary mapping: proposals from a cheap posterior, corrected by the exact.
+"""Moves of theta by temporary mapping: proposals from cheap posteriors, accepted by the exact one.
 
-Both schemes leave the exact target unchanged, whatever the cheap posterior pi* is; with a poor one
-more proposals are rejected. The exact target is evaluated, or estimated with fresh particles, by
-another transition.
+Both schemes leave the exact target unchanged, whatever the cheap posterior pi* is; with a poor pi*
+more proposals are rejected. Another transition evaluates the exact target, or estimates it with
+fresh particles.
 
 References
 ----------
@@ -39,7 +39,7 @@ class Layer:
     target : CheapPosterior
         pi*, one fixed function of theta.
     operator : Operator
-        R, which leaves it unchanged.
+        R, which leaves pi* unchanged.
     n_updates : int
         Number of updates by R on the way up, and by its reverse on the way down.
     """
@@ -54,17 +54,17 @@ class Layer:
 
 
 class CheapState(NamedTuple):
-    """A point of a chain on a cheap posterior of theta, without f."""
+    """State of a chain on a cheap posterior of theta, without f."""
 
-    theta: FloatArray  # (p,)
-    f: FloatArray  # (0,)
+    theta: FloatArray  # (p,), natural logs
+    f: FloatArray  # (0,), empty
 
 
 @dataclass(frozen=True, eq=False)
 class CheapUpdate(OperatorUpdate[CheapState]):
-    """Moves by R on pi* itself, for tuning R in warm-up.
+    """A move by R on pi* itself, which tunes R in warm-up.
 
-    **Invariant:** leaves pi* unchanged. Its state is theta alone.
+    **Invariant:** leaves pi* unchanged. The state is theta alone.
 
     Attributes
     ----------
@@ -123,9 +123,9 @@ class TemperedProposal:
     layers: Sequence[Layer]
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return theta' and the log of (15) without the two values of the target.
+        """Return theta' and the log Hastings ratio, which is (15) without the values of the target.
 
-        It is minus infinity if theta reaches a point without density in some layer.
+        The ratio is minus infinity if theta reaches a point without density in some layer.
         """
         up = ((layer, layer.operator) for layer in self.layers)
         down = ((layer, layer.operator.reverse()) for layer in reversed(self.layers))
@@ -146,16 +146,16 @@ class TemperedProposal:
 class _Realization:
     """A chain on pi* through one point: to the right by R, to the left by its reverse.
 
-    It is extended as far as it is asked for, always from its ends.
+    The chain is extended on demand, always from its ends.
     """
 
     layer: Layer
     rng: np.random.Generator
-    right: list[DensityPoint]  # the point where it begins, and those that R has made of it
-    left: list[DensityPoint] = field(default_factory=list)  # those before it, from the nearest on
+    right: list[DensityPoint]  # the first point, and its successors by R
+    left: list[DensityPoint] = field(default_factory=list)  # its predecessors, nearest first
 
     def at(self, position: int) -> DensityPoint:
-        """Return the point so many transitions after the first, before it if negative."""
+        """Return the point `position` transitions after the first; before it if negative."""
         while len(self.right) <= position:
             self.right.append(self._repeat_operator(self.layer.operator, self.right[-1]))
         while len(self.left) < -position:
@@ -171,22 +171,22 @@ class _Realization:
 
 @dataclass(frozen=True, eq=False)
 class MappingInfo(StepInfo):
-    """What a diagnostic wants to know of a mapping, and where the mark was.
+    """Information on a mapping for diagnostics, and the positions of the mark.
 
     Attributes
     ----------
     marked : ndarray of shape (r, p)
-        theta after each move of the mark; all of them are draws of theta.
+        theta after each move of the mark; all rows are draws of theta.
     """
 
     marked: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
 
 def count_marked(transition: Transition[Any]) -> int:
-    """Return how many draws of theta each step of a transition marks, besides where it ends."""
+    """Count the draws of theta that each step of a transition marks, besides its last theta."""
     if isinstance(transition, DiscretizingMap):
         return transition.n_moves
-    if isinstance(transition, Mixture):  # where another move is made, theta is marked as often
+    if isinstance(transition, Mixture):  # its other moves mark their theta as often
         return count_marked(transition.moves[0])
     if isinstance(transition, Sweep):
         pairs = zip(transition.moves, transition.repeats, strict=True)
@@ -195,7 +195,7 @@ def count_marked(transition: Transition[Any]) -> int:
 
 
 def find_marked(info: StepInfo) -> FloatArray | None:
-    """Return the draws of theta that a step has marked, (r, p); None if there are none."""
+    """Find the draws of theta that a step has marked, (r, p); None if there are none."""
     found = [step.marked for step in info.steps if isinstance(step, MappingInfo)]
     return np.concatenate(found) if found else None
 
@@ -215,14 +215,14 @@ class DiscretizingMap(Transition[S], Generic[S]):
     Attributes
     ----------
     exact : MetropolisHastings
-        Evaluates or estimates the target pi, and starts chains.
+        Transition that evaluates or estimates the target pi, and starts chains.
     layer : Layer
-        pi* and R; a transition of the chain is `n_updates` of R.
+        pi* and R; a transition of the temporary chain consists of `n_updates` updates by R.
     n_moves : int
         Number r of moves of the mark in each step. The points after all moves have equal weights as
         draws of theta.
     jump : int
-        Number s of transitions that a move covers, to the right or to the left.
+        Number s of transitions that a move of the mark covers, to the right or to the left.
 
     References
     ----------
@@ -241,7 +241,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
     ) -> S | None:
         """Return a state of `exact` at theta; `particles` are further arguments of its `start`.
 
-        None also if pi* has no density there.
+        The result is None if the target or pi* has no density at theta.
         """
         if self.layer.target.at(theta) is None:
             return None
@@ -253,7 +253,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
         if begin is None:
             return self._reject(model, state, state.theta, rng)
         realization = _Realization(self.layer, rng, [begin])
-        known: dict[int, EvaluatedState[S] | None] = {
+        evaluated: dict[int, EvaluatedState[S] | None] = {
             0: EvaluatedState(state, self.exact.log_target(state))
         }
         mark = 0
@@ -261,19 +261,19 @@ class DiscretizingMap(Transition[S], Generic[S]):
         marked = []
         for _ in range(self.n_moves):
             there = mark + (self.jump if rng.uniform() < 0.5 else -self.jump)
-            log_ratio = self._ratio(model, realization, there, known) - self._ratio(
-                model, realization, mark, known
+            log_ratio = self._ratio(model, realization, there, evaluated) - self._ratio(
+                model, realization, mark, evaluated
             )
             accepted, probability = metropolis_accepts(log_ratio, rng)
             mark = there if accepted else mark
             probabilities.append(probability)
             marked.append(realization.at(mark).position)
-        ended = known[mark] if mark else None
+        ended = evaluated[mark] if mark else None
         moved = self.exact.stay(state, rng) if ended is None else self.exact.complete(ended, rng)
-        if moved is None:  # outside the target after all
+        if moved is None:  # a later factorization has failed
             return self._reject(model, state, marked[-1], rng)
         rate = float(np.mean(probabilities))
-        n_evaluations = float(len(known) - 1)
+        n_evaluations = float(len(evaluated) - 1)
         info = MappingInfo(self.name, mark != 0, rate, n_evaluations, marked=np.array(marked))
         return moved, info
 
@@ -282,19 +282,19 @@ class DiscretizingMap(Transition[S], Generic[S]):
         model: LatentGP,
         realization: _Realization,
         position: int,
-        known: dict[int, EvaluatedState[S] | None],
+        evaluated: dict[int, EvaluatedState[S] | None],
     ) -> float:
-        """Log of pi / pi* at a point of the chain, each evaluated once."""
+        """Log of pi / pi* at a point of the chain; pi is evaluated once per point."""
         point = realization.at(position)
-        if position not in known:
-            known[position] = self.exact.evaluate(model, point.position, realization.rng)
-        found = known[position]
+        if position not in evaluated:
+            evaluated[position] = self.exact.evaluate(model, point.position, realization.rng)
+        found = evaluated[position]
         return -np.inf if found is None else float(found.log_target - point.log_density)
 
     def _reject(
         self, model: LatentGP, state: S, theta: FloatArray, rng: np.random.Generator
     ) -> tuple[S, StepInfo]:
-        """Stay, the mark too, because of what theta is."""
+        """Reject all moves of the mark, because `theta` has no density."""
         info = rejected_proposal(self.name, model, theta)
         still = np.tile(state.theta, (self.n_moves, 1))
         return self.exact.stay(state, rng), MappingInfo(**vars(info), marked=still)

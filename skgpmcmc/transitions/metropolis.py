@@ -1,7 +1,6 @@
-"""Metropolis-Hastings on theta: the accept-reject step, its proposals, and its target.
+"""Metropolis-Hastings on theta: accept-reject step, proposals, approximate marginal targets.
 
-The target may be the marginal posterior by an approximate evidence, which is here, or an unbiased
-estimate (`PseudoMarginalMetropolis`).
+`PseudoMarginalMetropolis`, whose target is an unbiased estimate, is in a file of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .operator import Operator, OperatorUpdate, Outcome
 
 
 def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool, float]:
-    """Accept with probability min(1, exp(log_ratio)), NaN counting as a rejection.
+    """Accept with probability min(1, exp(log_ratio)); NaN is a rejection.
 
     Returns the decision and the probability.
     """
@@ -35,13 +34,13 @@ def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool
 
 
 def rejected_proposal(move: str, model: LatentGP, theta: FloatArray) -> StepInfo:
-    """Report a proposal that has no state: outside the prior's support, or a failed evaluation."""
+    """Return the information on a proposal outside the prior's support, or that has failed."""
     failed = bool(np.isfinite(model.hyperprior.log_prob(theta)))
     return StepInfo(move, False, 0.0, float(failed), failed)
 
 
 class Proposal(Protocol):
-    """A distribution of theta' given theta, with the Hastings ratio that it asks for."""
+    """A distribution of theta' given theta, with its Hastings ratio."""
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi(theta | theta') - log pi(theta' | theta)``."""
@@ -99,24 +98,24 @@ class RandomWalk(Operator):
         return self._with(root=root)
 
 
-#: Factors of a period. Each is there with its inverse: a step is as likely as the step back.
+#: Factors of a period, with their inverses: a step and the step back are equally likely.
 PERIOD_FACTORS = (1.0 / 3.0, 0.5, 2.0, 3.0)
 
 
 @dataclass(frozen=True, eq=False)
 class PeriodMultiples:
-    """theta' with a multiple or a fraction of a period, and a length-scale divided by as much.
+    """Proposal of a multiple or fraction of a period, with a length-scale divided by the factor.
 
-    The covariance ``exp(-2 sin^2(pi d / period) / length_scale^2)`` of near inputs stays what it
-    was, so that theta' may explain the data about as well.
+    The covariance ``exp(-2 sin^2(pi d / period) / length_scale^2)`` of near inputs hardly changes,
+    so that theta' may explain the data about as well as theta.
 
-    **Invariant:** as a proposal of theta it is symmetric, and shifts of a log keep volumes: its log
-    Hastings ratio is zero.
+    As a proposal of theta it is symmetric, and shifts of a log preserve volume: its log Hastings
+    ratio is zero.
 
     Attributes
     ----------
     places : sequence of tuple
-        Where theta has each period, and the length-scale of its kernel, or None if that is fixed.
+        Positions in theta of each period, and of the length-scale of its kernel (None if fixed).
     """
 
     places: Sequence[tuple[int, int | None]]
@@ -128,7 +127,7 @@ class PeriodMultiples:
 
 
 def multiply_period(theta: FloatArray, place: tuple[int, int | None], factor: float) -> FloatArray:
-    """Return theta (p,) with the period at a place multiplied, and its length-scale divided."""
+    """Return theta (p,) with the period at `place` multiplied, and its length-scale divided."""
     period, length = place
     moved = theta.copy()
     moved[period] += np.log(factor)
@@ -138,19 +137,20 @@ def multiply_period(theta: FloatArray, place: tuple[int, int | None], factor: fl
 
 
 class EvaluatedState(NamedTuple, Generic[S]):
-    """A state at which the target of theta was evaluated, or estimated."""
+    """A state with the evaluated or estimated target at its theta."""
 
-    state: S
-    log_target: float  # of theta, up to the constant of the transition
-    source: Any = None  # what the state is completed from
+    state: S  # may lack f, which `complete` adds
+    log_target: float  # log density of theta, up to a constant of the transition
+    source: Any = None  # the approximation from which `complete` draws f
 
 
 class MetropolisHastings(BatchedTransition[S]):
-    """Metropolis-Hastings on theta with a target that is known only where it is evaluated.
+    """Base class of Metropolis-Hastings on theta, with an evaluated or an estimated target.
 
     Attributes
     ----------
     proposal : Proposal
+        Proposal of theta.
     """
 
     proposal: Proposal
@@ -167,28 +167,28 @@ class MetropolisHastings(BatchedTransition[S]):
         thetas: Sequence[FloatArray],
         rngs: Sequence[np.random.Generator],
     ) -> list[EvaluatedState[S] | None]:
-        """Evaluate the target for several chains; here, for one after the other."""
+        """Evaluate the target for several chains; by default, for one after the other."""
         pairs = zip(thetas, rngs, strict=True)
         return [self.evaluate(model, theta, rng) for theta, rng in pairs]
 
     @abstractmethod
     def log_target(self, state: S) -> float:
-        """Return what the target was evaluated to when the chain came to the state."""
+        """Return the log target that was evaluated, or estimated, when the state was accepted."""
 
     @abstractmethod
     def complete(self, found: EvaluatedState[S], rng: np.random.Generator) -> S | None:
-        """Return the state to move to, f drawn; None where only now it shows to be impossible."""
+        """Return the accepted state with f drawn; None if a factorization for f fails."""
 
     def stay(self, state: S, rng: np.random.Generator) -> S:
-        """Return the state after a rejection; here, as it is."""
+        """Return the state after a rejection; by default unchanged."""
         return state
 
     def step_many(
         self, model: LatentGP, states: Sequence[S], rngs: Sequence[np.random.Generator]
     ) -> list[tuple[S, StepInfo]]:
-        """Propose theta', evaluate the target there, accept or reject.
+        """Propose theta', evaluate the target there, and accept or reject.
 
-        A proposal that has stayed at theta needs no evaluation: staying leaves any target as it is.
+        A proposal that returns theta itself is not evaluated: staying leaves any target invariant.
         """
         pairs = zip(states, rngs, strict=True)
         proposed = [self.proposal.propose(state.theta, rng) for state, rng in pairs]
@@ -213,7 +213,7 @@ class MetropolisHastings(BatchedTransition[S]):
         found: EvaluatedState[S] | None,
         rng: np.random.Generator,
     ) -> tuple[S, StepInfo]:
-        """Accept or reject theta', at which the target was evaluated."""
+        """Accept or reject theta'; `found` has the target there."""
         if found is None:
             return self.stay(state, rng), rejected_proposal(self.name, model, theta)
         log_ratio = found.log_target - self.log_target(state) + log_hastings
@@ -227,17 +227,17 @@ class MetropolisHastings(BatchedTransition[S]):
 
 
 class MarginalState(NamedTuple):
-    """A point of the chain on theta, with a draw of f given theta."""
+    """State of a chain on theta, with a draw of f given theta."""
 
     theta: FloatArray  # (p,), natural logs
     log_target: float  # log q(y | theta) + log p(theta)
-    f: FloatArray  # (n,), a draw from q(f | y, theta), or its mean; empty where neither is wanted
+    f: FloatArray  # (n,), draw from q(f | y, theta), or its mean; empty during warm-up
     direction: int = 0  # see `DirectedPair`
 
 
 @dataclass(frozen=True, eq=False)
 class MarginalMetropolis(MetropolisHastings[MarginalState]):
-    """Metropolis-Hastings on theta with an approximate evidence; f from its Gaussian.
+    """Metropolis-Hastings on theta with an approximate evidence, and f from its Gaussian.
 
     **Invariant:** leaves the density proportional to q(y | theta) p(theta) q(f | y, theta)
     unchanged: the approximate posterior, *not* the posterior, unless the approximation is exact.
@@ -247,9 +247,9 @@ class MarginalMetropolis(MetropolisHastings[MarginalState]):
     approximation : Approximation
     proposal : Proposal
     with_latent : bool
-        Draw f for every accepted theta. Warm-up does not, which saves a factorization.
+        Whether f is drawn for every accepted theta. Warm-up does not, which saves a factorization.
     with_mean : bool
-        Record the mean of f instead, which needs no factorization.
+        Whether the state has the mean of f instead, which needs no factorization.
     name : str
         Name of the move in diagnostics.
 
@@ -294,9 +294,9 @@ class MarginalMetropolis(MetropolisHastings[MarginalState]):
     def complete(
         self, found: EvaluatedState[MarginalState], rng: np.random.Generator
     ) -> MarginalState | None:
-        """Add f to the state; None if K is singular, which the evidence alone does not notice.
+        """Add f to the state; None if K is singular, which the evidence may not reveal.
 
-        Such a theta never belongs to the target, so that rejecting it is exact.
+        The target excludes such a theta always, so that rejecting it is exact.
         """
         if self.with_mean:
             return found.state._replace(f=found.source.mean)
@@ -312,7 +312,7 @@ class MarginalMetropolis(MetropolisHastings[MarginalState]):
 class MarginalWalk(MarginalMetropolis, OperatorUpdate[MarginalState]):
     """`MarginalMetropolis` with a random walk, whose scale and shape warm-up tunes.
 
-    **Invariant:** that of `MarginalMetropolis`.
+    **Invariant:** leaves the target of `MarginalMetropolis` unchanged.
     """
 
     proposal: RandomWalk

@@ -81,9 +81,10 @@ class Emulator:
 
     The process models ``-s log(1 + (top - v) / s)`` for values v. The transform is close to v - top
     near the largest value, while values hundreds of nats lower become only a few s lower: such
-    points show where the function is low without dominating the scale of the process. The covariance function
-    is 1 / (1 + r^2 / 2), the rational quadratic with exponent 1. It is a mixture of length-scales,
-    which suits functions that are steep on one side and flat on the other, and is cheap.
+    points show where the function is low without dominating the scale of the process. The
+    covariance function is 1 / (1 + r^2 / 2), the rational quadratic with exponent 1. It is a
+    mixture of length-scales, which suits functions that are steep on one side and flat on the
+    other, and it is cheap.
 
     Attributes
     ----------

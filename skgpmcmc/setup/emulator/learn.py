@@ -88,10 +88,10 @@ class EmulatorState:
         Evaluations of the evidence; those of a subset count by their share of the operations.
     exploration : HamiltonianExploration or None
         Result of Hamiltonian chains, with many hyper-parameters.
-    held_out : tuple of HeldOut
-        Of every batch, those of the last one last.
-    examined : Examined or None
-        The best of the emulators that were examined.
+    held_out : tuple of HeldOutBatch
+        All batches of held-out points, the last batch last.
+    examined : ExaminedEmulator or None
+        The best examined emulator.
     """
 
     model: LatentGP
