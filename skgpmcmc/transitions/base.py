@@ -154,7 +154,7 @@ class Tunable(Transition[S]):
         """Return the same transition with another scale."""
 
     def with_covariance(self, covariance: FloatArray) -> Self:
-        """Return it with steps of theta in the shape of a covariance (p, p); by default as it is."""
+        """Return it with steps of theta shaped by a covariance (p, p); by default unchanged."""
         return self
 
 
