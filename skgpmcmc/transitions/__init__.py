@@ -15,7 +15,7 @@ from .metropolis import (
     Proposal,
     RandomWalk,
     metropolis_accepts,
-    rejected_proposal,
+    rejection_info,
 )
 from .operator import Operator, Outcome
 from .riemannian import RiemannianTrajectory
@@ -42,5 +42,5 @@ __all__ = [
     "Tunable",
     "UnivariateSlice",
     "metropolis_accepts",
-    "rejected_proposal",
+    "rejection_info",
 ]

@@ -16,6 +16,24 @@ from .base import BatchedTransition, S, StepInfo, Transition, Tunable
 from .metropolis import MetropolisHastings
 
 
+@dataclass(frozen=True)
+class SweepInfo(StepInfo):
+    """Information on all moves of a sweep for diagnostics.
+
+    Attributes
+    ----------
+    moves : tuple of StepInfo
+        Information on each move, in their order.
+    """
+
+    moves: tuple[StepInfo, ...] = ()
+
+    @property
+    def steps(self) -> tuple[StepInfo, ...]:
+        """Information on each move, in their order."""
+        return self.moves
+
+
 @dataclass(frozen=True, eq=False)
 class Mixture(BatchedTransition[S]):
     """A mixture of moves: every step makes one move, chosen with fixed probabilities.
@@ -59,24 +77,6 @@ class Mixture(BatchedTransition[S]):
             (state, replace(info, n_evaluations=info.n_evaluations + more.n_evaluations))
             for (_, info), (state, more) in zip(made, followed, strict=True)
         ]
-
-
-def _step_chosen(
-    moves: Sequence[Transition[S]],
-    chosen: Sequence[int],
-    model: LatentGP,
-    states: Sequence[S],
-    rngs: Sequence[np.random.Generator],
-) -> list[tuple[S, StepInfo]]:
-    """Make the chosen move of each chain; chains with the same move step together."""
-    made: dict[int, tuple[S, StepInfo]] = {}
-    for index in sorted(set(chosen)):
-        chains = [chain for chain, own in enumerate(chosen) if own == index]
-        own_states = [states[chain] for chain in chains]
-        own_rngs = [rngs[chain] for chain in chains]
-        stepped = moves[index].step_many(model, own_states, own_rngs)
-        made.update(zip(chains, stepped, strict=True))
-    return [made[chain] for chain in range(len(chosen))]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,24 +127,6 @@ class DirectedPair(BatchedTransition[S]):
             (state._replace(direction=direction if info.accepted else -direction), info)  # type: ignore[attr-defined]
             for (state, info), direction in zip(made, directions, strict=True)
         ]
-
-
-@dataclass(frozen=True)
-class SweepInfo(StepInfo):
-    """Information on all moves of a sweep for diagnostics.
-
-    Attributes
-    ----------
-    moves : tuple of StepInfo
-        Information on each move, in their order.
-    """
-
-    moves: tuple[StepInfo, ...] = ()
-
-    @property
-    def steps(self) -> tuple[StepInfo, ...]:
-        """Information on each move, in their order."""
-        return self.moves
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,3 +210,21 @@ class Sweep(BatchedTransition[S]):
             any(info.failed for info in infos),
             tuple(infos),
         )
+
+
+def _step_chosen(
+    moves: Sequence[Transition[S]],
+    chosen: Sequence[int],
+    model: LatentGP,
+    states: Sequence[S],
+    rngs: Sequence[np.random.Generator],
+) -> list[tuple[S, StepInfo]]:
+    """Make the chosen move of each chain; chains with the same move step together."""
+    made: dict[int, tuple[S, StepInfo]] = {}
+    for index in sorted(set(chosen)):
+        chains = [chain for chain, own in enumerate(chosen) if own == index]
+        own_states = [states[chain] for chain in chains]
+        own_rngs = [rngs[chain] for chain in chains]
+        stepped = moves[index].step_many(model, own_states, own_rngs)
+        made.update(zip(chains, stepped, strict=True))
+    return [made[chain] for chain in range(len(chosen))]

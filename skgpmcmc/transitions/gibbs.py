@@ -18,7 +18,7 @@ from ..numerics.linalg import NotPositiveDefiniteError, cholesky
 from ..parameterizations.base import HyperConditional, Parameterization
 from ..parameterizations.latent import LatentConditional, LatentPoint
 from .base import PriorStart, StepInfo, Tunable
-from .metropolis import metropolis_accepts, rejected_proposal
+from .metropolis import metropolis_accepts, rejection_info
 from .operator import Operator, OperatorUpdate
 
 
@@ -62,12 +62,12 @@ class HyperUpdate(OperatorUpdate[GPState], PriorStart):
         try:
             point = conditional.begin
         except NotPositiveDefiniteError:
-            return state, rejected_proposal(self.name, model, state.theta)
+            return state, rejection_info(self.name, model, state.theta)
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self.operator.move(conditional, point, rng)
         lost = outcome.lost
         failed = (
-            lost is not None and rejected_proposal(self.name, model, conditional.theta(lost)).failed
+            lost is not None and rejection_info(self.name, model, conditional.theta(lost)).failed
         )
         info = self._info(outcome, failed=failed)
         # After a rejection the same object is returned, with all of its cached matrices.
@@ -254,9 +254,9 @@ class ConjugateVariance(PriorStart):
         theta = state.theta.copy()
         theta[self.position] = np.log(scale / rng.gamma(self.shape + 0.5 * len(v)))
         if not np.isfinite(model.hyperprior.log_prob(theta)):
-            return state, rejected_proposal(self.name, model, theta)
+            return state, rejection_info(self.name, model, theta)
         try:
             prior = model.prior_at(theta).factorize()
         except NotPositiveDefiniteError:
-            return state, rejected_proposal(self.name, model, theta)
+            return state, rejection_info(self.name, model, theta)
         return model.state_in(prior, state.f), StepInfo(self.name, True, 1.0)

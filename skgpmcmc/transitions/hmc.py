@@ -16,8 +16,33 @@ from ..model.joint import LatentGP
 from ..numerics.dynamics import IDENTITY, DensityPoint, P, Path, Root, leapfrog
 from ..numerics.linalg import DenseRoot
 from .base import StepInfo, Transition
-from .metropolis import metropolis_accepts, rejected_proposal
+from .metropolis import metropolis_accepts, rejection_info
 from .operator import Operator, Outcome
+
+#: Shortest trajectory, in radians of a Gaussian target: a quarter period makes ends independent.
+SHORTEST_TRAVEL = 0.3 * np.pi
+#: Longest trajectory, in radians of a Gaussian target: lengths average to a quarter period.
+LONGEST_TRAVEL = 0.7 * np.pi
+
+#: Most leapfrog steps of a trajectory of such a length: bounds the cost of tiny steps.
+_MOST_LEAPFROGS = 20
+
+
+class TrajectoryState(NamedTuple):
+    """State of a chain of trajectories: a point with the density and gradient of its theta."""
+
+    point: PosteriorPoint  # keeps the mean of f
+
+    @property
+    def theta(self) -> FloatArray:
+        """Hyper-parameters, natural logs; (p,)."""
+        return self.point.position
+
+    @property
+    def f(self) -> FloatArray:
+        """Mean of f given theta; (n,)."""
+        f: FloatArray = self.point.kept
+        return f
 
 
 @dataclass(frozen=True)
@@ -56,13 +81,6 @@ class HamiltonianOperator(Operator):
         return float(np.log(0.8) - 0.25 * np.log(max(dim, 1)))
 
 
-#: Shortest and longest length of a trajectory, in radians of a Gaussian target: around a quarter of
-#: a period, after which position and starting point are independent.
-TRAVEL = (0.3 * np.pi, 0.7 * np.pi)
-#: Most leapfrog steps of a trajectory of such a length: bounds the cost of tiny steps.
-_MOST_LEAPFROGS = 20
-
-
 @dataclass(frozen=True)
 class Trajectory(HamiltonianOperator):
     """A leapfrog trajectory with the mass matrix (B B')^-1.
@@ -98,7 +116,7 @@ class Trajectory(HamiltonianOperator):
         """
         fewest, most = (
             int(np.clip(np.rint(travel / np.exp(log_scale)), 1, _MOST_LEAPFROGS))
-            for travel in TRAVEL
+            for travel in (SHORTEST_TRAVEL, LONGEST_TRAVEL)
         )
         return cls(log_scale, max_steps=most, fewest_steps=fewest, root=DenseRoot(root))
 
@@ -147,23 +165,6 @@ def _negative_hamiltonian(point: DensityPoint, momentum: FloatArray) -> Any:
     return point.log_density - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
 
 
-class TrajectoryState(NamedTuple):
-    """State of a chain of trajectories: a point with the density and gradient of its theta."""
-
-    point: PosteriorPoint  # keeps the mean of f
-
-    @property
-    def theta(self) -> FloatArray:
-        """Hyper-parameters, natural logs; (p,)."""
-        return self.point.position
-
-    @property
-    def f(self) -> FloatArray:
-        """Mean of f given theta; (n,)."""
-        f: FloatArray = self.point.kept
-        return f
-
-
 @dataclass(frozen=True, eq=False)
 class MarginalTrajectory(Transition[TrajectoryState]):
     """A Hamiltonian trajectory of theta on the marginal posterior; f is integrated out.
@@ -199,7 +200,7 @@ class MarginalTrajectory(Transition[TrajectoryState]):
         ):  # trajectories may leave double precision
             outcome = self.trajectory.move(self._posterior(model), state.point, rng)
         end, accepted, probability, n_evaluations, lost, _ = outcome
-        failed = lost is not None and rejected_proposal(self.name, model, lost).failed
+        failed = lost is not None and rejection_info(self.name, model, lost).failed
         info = StepInfo(self.name, accepted, probability, n_evaluations, failed)
         return TrajectoryState(end), info
 

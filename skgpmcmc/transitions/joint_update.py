@@ -12,7 +12,7 @@ from ..importance.estimate import importance_estimate, log_importance_weights
 from ..model.joint import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo
-from .metropolis import RandomWalk, metropolis_accepts, rejected_proposal
+from .metropolis import RandomWalk, metropolis_accepts, rejection_info
 from .operator import OperatorUpdate
 
 
@@ -79,7 +79,7 @@ class JointUpdate(OperatorUpdate[GPState]):
         theta, _ = self.operator.propose(state.theta, rng)
         drawn = self._draw(model, theta, rng)
         if drawn is None:
-            return state, rejected_proposal(self.name, model, theta)
+            return state, rejection_info(self.name, model, theta)
         candidate, log_weight = drawn
         own = log_importance_weights(
             model, self._density(model, state), state.f[:, None], defensive=self.defensive

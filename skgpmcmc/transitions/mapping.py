@@ -25,7 +25,7 @@ from ..model.joint import LatentGP
 from ..numerics.dynamics import DensityPoint
 from .base import S, StepInfo, Transition
 from .compose import Mixture, Sweep
-from .metropolis import EvaluatedState, MetropolisHastings, metropolis_accepts, rejected_proposal
+from .metropolis import EvaluatedState, MetropolisHastings, metropolis_accepts, rejection_info
 from .operator import Operator, OperatorUpdate
 from .slice import UnivariateSlice
 
@@ -61,44 +61,16 @@ class CheapState(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CheapUpdate(OperatorUpdate[CheapState]):
-    """A move by R on pi* itself, which tunes R in warm-up.
-
-    **Invariant:** leaves pi* unchanged. The state is theta alone.
+class MappingInfo(StepInfo):
+    """Information on a mapping for diagnostics, and the positions of the mark.
 
     Attributes
     ----------
-    target : CheapPosterior
-    operator : Operator
+    marked : ndarray of shape (r, p)
+        theta after each move of the mark; all rows are draws of theta.
     """
 
-    target: CheapPosterior
-    operator: Operator
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """What diagnostics call it."""
-        return f"{self.operator.name} on a cheap posterior"
-
-    def with_covariance(self, covariance: FloatArray) -> CheapUpdate:
-        """Return the update with steps in the shape of a covariance, or widths for slices."""
-        if isinstance(self.operator, UnivariateSlice):
-            return self._with_operator(self.operator.with_spreads_of(covariance))
-        return super().with_covariance(covariance)
-
-    def start(
-        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> CheapState | None:
-        """Return the state at theta."""
-        return None if self.target.at(theta) is None else CheapState(theta, np.empty(0))
-
-    def step(
-        self, model: LatentGP, state: CheapState, rng: np.random.Generator
-    ) -> tuple[CheapState, StepInfo]:
-        """Move theta by R."""
-        outcome = self.operator.move(self.target, self.target.at(state.theta), rng)
-        info = self._info(outcome, failed=False)
-        return CheapState(outcome.point.position, state.f), info
+    marked: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +114,47 @@ class TemperedProposal:
         return theta, float(log_hastings)
 
 
+@dataclass(frozen=True, eq=False)
+class CheapUpdate(OperatorUpdate[CheapState]):
+    """A move by R on pi* itself, which tunes R in warm-up.
+
+    **Invariant:** leaves pi* unchanged. The state is theta alone.
+
+    Attributes
+    ----------
+    target : CheapPosterior
+    operator : Operator
+    """
+
+    target: CheapPosterior
+    operator: Operator
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What diagnostics call it."""
+        return f"{self.operator.name} on a cheap posterior"
+
+    def with_covariance(self, covariance: FloatArray) -> CheapUpdate:
+        """Return the update with steps in the shape of a covariance, or widths for slices."""
+        if isinstance(self.operator, UnivariateSlice):
+            return self._with_operator(self.operator.with_spreads_of(covariance))
+        return super().with_covariance(covariance)
+
+    def start(
+        self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
+    ) -> CheapState | None:
+        """Return the state at theta."""
+        return None if self.target.at(theta) is None else CheapState(theta, np.empty(0))
+
+    def step(
+        self, model: LatentGP, state: CheapState, rng: np.random.Generator
+    ) -> tuple[CheapState, StepInfo]:
+        """Move theta by R."""
+        outcome = self.operator.move(self.target, self.target.at(state.theta), rng)
+        info = self._info(outcome, failed=False)
+        return CheapState(outcome.point.position, state.f), info
+
+
 @dataclass(eq=False)
 class _Realization:
     """A chain on pi* through one point: to the right by R, to the left by its reverse.
@@ -167,37 +180,6 @@ class _Realization:
         for _ in range(self.layer.n_updates):
             point = operator.move(self.layer.target, point, self.rng).point  # type: ignore[arg-type]
         return point
-
-
-@dataclass(frozen=True, eq=False)
-class MappingInfo(StepInfo):
-    """Information on a mapping for diagnostics, and the positions of the mark.
-
-    Attributes
-    ----------
-    marked : ndarray of shape (r, p)
-        theta after each move of the mark; all rows are draws of theta.
-    """
-
-    marked: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-
-
-def count_marked(transition: Transition[Any]) -> int:
-    """Count the draws of theta that each step of a transition marks, besides its last theta."""
-    if isinstance(transition, DiscretizingMap):
-        return transition.n_moves
-    if isinstance(transition, Mixture):  # its other moves mark their theta as often
-        return count_marked(transition.moves[0])
-    if isinstance(transition, Sweep):
-        pairs = zip(transition.moves, transition.repeats, strict=True)
-        return sum(n * count_marked(move) for move, n in pairs)
-    return 0
-
-
-def find_marked(info: StepInfo) -> FloatArray | None:
-    """Find the draws of theta that a step has marked, (r, p); None if there are none."""
-    found = [step.marked for step in info.steps if isinstance(step, MappingInfo)]
-    return np.concatenate(found) if found else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,6 +277,24 @@ class DiscretizingMap(Transition[S], Generic[S]):
         self, model: LatentGP, state: S, theta: FloatArray, rng: np.random.Generator
     ) -> tuple[S, StepInfo]:
         """Reject all moves of the mark, because `theta` has no density."""
-        info = rejected_proposal(self.name, model, theta)
+        info = rejection_info(self.name, model, theta)
         still = np.tile(state.theta, (self.n_moves, 1))
         return self.exact.stay(state, rng), MappingInfo(**vars(info), marked=still)
+
+
+def count_marked(transition: Transition[Any]) -> int:
+    """Count the draws of theta that each step of a transition marks, besides its last theta."""
+    if isinstance(transition, DiscretizingMap):
+        return transition.n_moves
+    if isinstance(transition, Mixture):  # its other moves mark their theta as often
+        return count_marked(transition.moves[0])
+    if isinstance(transition, Sweep):
+        pairs = zip(transition.moves, transition.repeats, strict=True)
+        return sum(n * count_marked(move) for move, n in pairs)
+    return 0
+
+
+def find_marked(info: StepInfo) -> FloatArray | None:
+    """Find the draws of theta that a step has marked, (r, p); None if there are none."""
+    found = [step.marked for step in info.steps if isinstance(step, MappingInfo)]
+    return np.concatenate(found) if found else None

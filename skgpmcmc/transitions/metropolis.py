@@ -21,6 +21,32 @@ from ..parameterizations.base import ConditionalDensity, Point
 from .base import BatchedTransition, S, StepInfo
 from .operator import Operator, OperatorUpdate, Outcome
 
+#: Factors of a period, with their inverses: a step and the step back are equally likely.
+PERIOD_FACTORS = (1.0 / 3.0, 0.5, 2.0, 3.0)
+
+
+class EvaluatedState(NamedTuple, Generic[S]):
+    """A state with the evaluated or estimated target at its theta."""
+
+    state: S  # may lack f, which `complete` adds
+    log_target: float  # log density of theta, up to a constant of the transition
+    source: Any = None  # the approximation from which `complete` draws f
+
+
+class MarginalState(NamedTuple):
+    """State of a chain on theta, with a draw of f given theta."""
+
+    theta: FloatArray  # (p,), natural logs
+    log_target: float  # log q(y | theta) + log p(theta)
+    f: FloatArray  # (n,), draw from q(f | y, theta), or its mean; empty during warm-up
+    direction: int = 0  # see `DirectedPair`
+
+
+def rejection_info(move: str, model: LatentGP, theta: FloatArray) -> StepInfo:
+    """Return the information on a proposal outside the prior's support, or that has failed."""
+    failed = bool(np.isfinite(model.hyperprior.log_prob(theta)))
+    return StepInfo(move, False, 0.0, float(failed), failed)
+
 
 def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool, float]:
     """Accept with probability min(1, exp(log_ratio)); NaN is a rejection.
@@ -31,12 +57,6 @@ def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool
     if np.isnan(log_ratio):
         return False, 0.0
     return bool(log_uniform < log_ratio), float(np.exp(min(log_ratio, 0.0)))
-
-
-def rejected_proposal(move: str, model: LatentGP, theta: FloatArray) -> StepInfo:
-    """Return the information on a proposal outside the prior's support, or that has failed."""
-    failed = bool(np.isfinite(model.hyperprior.log_prob(theta)))
-    return StepInfo(move, False, 0.0, float(failed), failed)
 
 
 class Proposal(Protocol):
@@ -98,10 +118,6 @@ class RandomWalk(Operator):
         return self._with(root=root)
 
 
-#: Factors of a period, with their inverses: a step and the step back are equally likely.
-PERIOD_FACTORS = (1.0 / 3.0, 0.5, 2.0, 3.0)
-
-
 @dataclass(frozen=True, eq=False)
 class PeriodMultiples:
     """Proposal of a multiple or fraction of a period, with a length-scale divided by the factor.
@@ -134,14 +150,6 @@ def multiply_period(theta: FloatArray, place: tuple[int, int | None], factor: fl
     if length is not None:
         moved[length] -= np.log(factor)
     return moved
-
-
-class EvaluatedState(NamedTuple, Generic[S]):
-    """A state with the evaluated or estimated target at its theta."""
-
-    state: S  # may lack f, which `complete` adds
-    log_target: float  # log density of theta, up to a constant of the transition
-    source: Any = None  # the approximation from which `complete` draws f
 
 
 class MetropolisHastings(BatchedTransition[S]):
@@ -215,24 +223,15 @@ class MetropolisHastings(BatchedTransition[S]):
     ) -> tuple[S, StepInfo]:
         """Accept or reject theta'; `found` has the target there."""
         if found is None:
-            return self.stay(state, rng), rejected_proposal(self.name, model, theta)
+            return self.stay(state, rng), rejection_info(self.name, model, theta)
         log_ratio = found.log_target - self.log_target(state) + log_hastings
         accepted, probability = metropolis_accepts(log_ratio, rng)
         if not accepted:
             return self.stay(state, rng), StepInfo(self.name, False, probability)
         moved = self.complete(found, rng)
         if moved is None:
-            return self.stay(state, rng), rejected_proposal(self.name, model, theta)
+            return self.stay(state, rng), rejection_info(self.name, model, theta)
         return moved, StepInfo(self.name, True, probability)
-
-
-class MarginalState(NamedTuple):
-    """State of a chain on theta, with a draw of f given theta."""
-
-    theta: FloatArray  # (p,), natural logs
-    log_target: float  # log q(y | theta) + log p(theta)
-    f: FloatArray  # (n,), draw from q(f | y, theta), or its mean; empty during warm-up
-    direction: int = 0  # see `DirectedPair`
 
 
 @dataclass(frozen=True, eq=False)

@@ -162,7 +162,7 @@ def least_p_value(transition, length, n_steps=2):
 @pytest.fixture(autouse=True)
 def nothing_is_rejected_by_a_model(monkeypatch):
     """The target in the plane has no model."""
-    monkeypatch.setattr("skgpmcmc.transitions.metropolis.rejected_proposal", lambda *_: None)
+    monkeypatch.setattr("skgpmcmc.transitions.metropolis.rejection_info", lambda *_: None)
 
 
 CASES = [("slice", 1, 1), ("slice", 4, 1), ("slice", 3, 2), ("random walk", 4, 2),

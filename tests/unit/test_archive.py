@@ -64,7 +64,10 @@ def test_what_is_no_record_is_refused():
         ({"record": "skgpmcmc.run.chains:set_up", "fields": {}}, "is no record of this"),
         ({"record": "skgpmcmc.run.chains:SamplingRun", "fields": {}}, "is no record of this"),
         ({"record": "skgpmcmc.chain.counts:Workers", "fields": {}}, "is no record of this"),
-        ({"record": "skgpmcmc.chain.counts:ChainCounts", "fields": {"add_step": 1}}, "has no .'add_st"),
+        (
+            {"record": "skgpmcmc.chain.counts:ChainCounts", "fields": {"add_step": 1}},
+            "has no .'add_st",
+        ),
         ({"stream": {"kind": "RandomState"}}, "no random stream of kind 'RandomState'"),
         ({"call": ["print"]}, "unknown kind 'call'"),
         ([1], "has a list where a part should be"),
