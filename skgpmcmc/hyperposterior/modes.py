@@ -18,7 +18,7 @@ from .posterior import HyperPosterior, PosteriorPoint
 _VALUE_WITHOUT_DENSITY = 1e10
 #: Site tolerance of searches: the relative error of the gradient is of this order.
 _SEARCH_TOLERANCE = 1e-6
-#: Stopping rule of L-BFGS-B for point estimates: three digits of theta.
+#: Stopping criteria of L-BFGS-B for point estimates: tighter than those of a design.
 _PRECISE_STOPPING: Mapping[str, float] = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
 
 

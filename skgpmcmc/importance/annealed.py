@@ -27,7 +27,7 @@ _MOST_SHRINKS = 100
 _KEPT_SHARE = 0.9
 #: Most temperatures of an adaptive schedule: bounds the time of a pilot run.
 _MOST_TEMPERATURES = 1000
-#: Change of a log scale per unit error of the acceptance rate: one temperature is one update.
+#: Change of a log scale per unit error of the acceptance rate: each temperature tunes once.
 _GAIN = 1.0
 #: Particles of the pilot run that finds a schedule.
 N_PILOT = 64

@@ -48,7 +48,7 @@ _LARGEST_TOLERANCE = 1e-3
 _LEAST_CHANGE = 0.1
 #: Response of the other inputs, in nats, above which EP is fitted again: first order fails.
 _STRONG_RESPONSE = 0.15
-#: Log2 of the number of quadrature points of a softmax: errors far below the Monte Carlo error.
+#: Log2 of the number of quadrature points (512) over the classes of a softmax.
 _LOG2_SOFTMAX_POINTS = 9
 
 

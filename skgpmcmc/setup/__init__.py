@@ -1,4 +1,4 @@
-"""Set-ups of chains: all work before the burn-in of the frozen transition."""
+"""Set-ups of chains: all work before the first kept draw."""
 
 from .request import PreparedChains, Request
 

@@ -16,7 +16,7 @@ from ..transitions.base import ChainState, Transition
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from .report import EmulatorReport
 
-#: Default number of importance draws of samplers that do not measure their noise: as in papers.
+#: Default number of importance draws of a sampler that does not measure their noise.
 N_IMPORTANCE = 64
 
 

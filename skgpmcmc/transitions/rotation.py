@@ -267,7 +267,7 @@ class Rotation:
     sign : float
         1 for steps ahead, -1 for steps back.
     spread : float
-        Standard deviation of the length of a step, as a share of the torus.
+        Standard deviation of a step about its length, the same ahead and back; shares of the torus.
     """
 
     density: GridDensity

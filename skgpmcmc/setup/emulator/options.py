@@ -19,9 +19,9 @@ class EmulatorOptions:
     tolerance: float = 1e-4  # relative, of searches and sites: less than the errors of an emulator
     fewest_rows: int = 400  # rows from which searches begin with a subset, which costs far less
     subset_divisor: int = 4  # one in so many rows for first searches, and values for length-scales
-    gradient_step: float = 0.25  # between gradients for a first scale: still quadratic
+    gradient_step: float = 0.25  # step between gradients for a scale: log density still quadratic
     n_periods: int = 64  # periods that a search tries: gaps of six percent, as wide as a mode
-    period_shift: float = 0.05  # largest shift of far data by a step, in periods: as above
+    period_shift: float = 0.05  # step of a period, in periods at the far data: still quadratic
 
     # What is kept
     design_depth: float = 40.0  # nats, plus p, below the best: lower points are of no use
@@ -40,7 +40,7 @@ class EmulatorOptions:
     nugget: float = 1e-6  # relative variance of a value around the emulator: rounding, tolerance
 
     # Learning
-    per_batch: float = 8.0  # points of a batch, and two more per hyper-parameter: higher dimension
+    per_batch: float = 8.0  # points of a batch, and two more for each hyper-parameter
     tail_spread: float = 1.5  # wider tails: pi* to the power 1 / (1 + tail_spread / p)
     worthwhile_evaluations: float = 170.0  # a third of the evaluations of a run without rejections
     usable_acceptance: float = 0.5  # predicted rate above which an emulator is good enough
@@ -58,11 +58,11 @@ class EmulatorOptions:
     fewest_draws: int = 32  # of an estimate: so few cost little beside its factorizations
     log_variance_error: float = 0.5  # standard deviation of a log variance from n_draws weights
     gap_error: float = 0.05  # nats, of the quadratic for the log of exact over approximate evidence
-    gap_coefficient_sd: float = 0.1  # nats, prior standard deviation of its coefficients
+    gap_coefficient_sd: float = 0.1  # nats, prior sd of each coefficient of this quadratic
 
     # Proposals
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
-    step_factor: int = 2  # more steps in a trajectory that ends with an estimate, which is dear
+    step_factor: int = 2  # times as many steps if a trajectory ends with a costly estimate
     other_probability: float = 0.03  # of each move but the main one: a random walk, new particles
     surprise_probability: float = 0.01  # of so few acceptances, below which the set-up looks again
 
