@@ -119,7 +119,9 @@ class Wider:
 
 def test_the_best_of_those_examined_is_kept(complete):
     """Of those that were examined where chains will go."""
-    more = refine_design(with_options(complete, most_rounds=3, worth=1e20), InProcessExecutor())
+    more = refine_design(
+        with_options(complete, most_rounds=3, worthwhile_evaluations=1e20), InProcessExecutor()
+    )
     for known in (complete, more):
         assert known.acceptance == max(batch.acceptance for batch in known.held_out[1:])
 
@@ -250,7 +252,9 @@ def test_the_scale_is_that_of_draws_from_what_was_examined(complete, begun):
     correlation = (complete.root @ complete.root.T)[0, 1] / np.prod(complete.scale)
     assert correlation == pytest.approx(covariance[0, 1] / np.prod(deviations), abs=0.2)
     # It is not taken from an emulator that is not believed.
-    poor = refine_design(with_options(begun, most_rounds=2, usable=1.0), InProcessExecutor())
+    poor = refine_design(
+        with_options(begun, most_rounds=2, usable_acceptance=1.0), InProcessExecutor()
+    )
     assert_array_equal(poor.root, begun.root)
 
 
@@ -398,7 +402,9 @@ def test_chains_begin_at_the_best_points_of_the_design(begun):
 
 def test_an_emulator_that_hundreds_of_points_do_not_make_good_is_given_up(many_lengths):
     _, known = many_lengths
-    hopeless = refine_design(with_options(known, most_rounds=5, usable=2.1), InProcessExecutor())
+    hopeless = refine_design(
+        with_options(known, most_rounds=5, usable_acceptance=2.1), InProcessExecutor()
+    )
     assert len(hopeless.held_out) == 1
     assert not hopeless.usable
 

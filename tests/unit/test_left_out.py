@@ -221,7 +221,7 @@ def test_first_order_is_not_enough_where_all_others_change(monkeypatch):
     assert_allclose(settled.log_density_given(query), refitted, atol=0.03)
     monkeypatch.setattr(left_out, "_STRONG_RESPONSE", np.inf)
     first_order = settled.log_density_given(query)
-    cavities = settled._replace(again=None).log_density_given(query)
+    cavities = settled._replace(refit_by=None).log_density_given(query)
     assert np.abs(first_order - refitted).max() > 0.3
     assert np.abs(cavities - refitted).max() > 1.0
 
