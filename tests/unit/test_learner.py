@@ -129,9 +129,12 @@ def test_the_best_of_those_examined_is_kept(complete):
 @in_one_test(
     ("changes", "n_rounds"),
     [
-        ({"most_rounds": 8, "worth": 1e-6}, 2),  # anything is enough, but not near the modes
-        ({"most_rounds": 4, "worth": 1e20}, 4),  # nothing is enough
-        ({"most_rounds": 1, "worth": 1e-6}, 1),
+        (
+            {"most_rounds": 8, "worthwhile_evaluations": 1e-6},
+            2,
+        ),  # anything is enough, but not near the modes
+        ({"most_rounds": 4, "worthwhile_evaluations": 1e20}, 4),  # nothing is enough
+        ({"most_rounds": 1, "worthwhile_evaluations": 1e-6}, 1),
     ],
     ids=["enough", "most rounds", "one round"],
 )
