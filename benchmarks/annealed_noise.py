@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.importance import Density, importance_estimate
 from skgpmcmc.importance.annealed import (
-    EllipticalSlices,
+    EllipticalKernel,
     PathKernel,
     annealed_evidence,
     find_schedule,
@@ -40,8 +40,8 @@ from .common import print_table, save
 N_ESTIMATES, N_DRAWS = 20, (64, 512, 4096)
 DEFENSIVE = 0.05
 KERNELS: dict[str, tuple[PathKernel, int]] = {
-    "elliptical slices": (EllipticalSlices(), 1),
-    "elliptical slices, three moves": (EllipticalSlices(), 3),
+    "elliptical slices": (EllipticalKernel(), 1),
+    "elliptical slices, three moves": (EllipticalKernel(), 3),
     "HMC": (TrajectoryKernel(Trajectory(max_steps=3)), 1),
 }
 

@@ -42,7 +42,8 @@ def measure(
         random_state=seed,
         n_jobs=1,
     )
-    with mock.patch.object(hmc, "TRAVEL", travel or hmc.TRAVEL):
+    shortest, longest = travel or (hmc.SHORTEST_TRAVEL, hmc.LONGEST_TRAVEL)
+    with mock.patch.multiple(hmc, SHORTEST_TRAVEL=shortest, LONGEST_TRAVEL=longest):
         fit_quietly(classifier, X, y)
     d = classifier.diagnostics_
     each = np.minimum(d.ess_bulk, d.ess_tail)

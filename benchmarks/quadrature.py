@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc.approximations import EP, GaussianApproximation, Sites
 from skgpmcmc.importance import Density, importance_estimate
-from skgpmcmc.importance.sequential import SequentialApproximation, rows_in_turn
+from skgpmcmc.importance.sequential import SequentialApproximation, choose_sequential_rows
 from skgpmcmc.model import LatentGP
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 
@@ -37,7 +37,7 @@ LOWEST = 60.0
 #: The spline is read so many times per lattice cell.
 REFINEMENT = 10
 
-#: Noise of an estimate from which rows in turn follow.
+#: Noise of an estimate from which sequential rows follow.
 NOISE = 0.1
 N_BATCHES = 10
 DEFENSIVE = 0.05
@@ -95,13 +95,13 @@ class _Nodes:
         self.values[node] = values
 
     def density(self, q: GaussianApproximation) -> Density:
-        """Return q with its most skewed rows in turn.
+        """Return q with its most skewed rows drawn sequentially.
 
         Where the latent variance is large, few of the draws from q have most of the weight. The
         estimates of most batches are then too small, and so are their differences.
         """
         skewness = q.skewness(self.model)
-        rows = np.empty(0) if skewness is None else rows_in_turn(skewness[None], NOISE)
+        rows = np.empty(0) if skewness is None else choose_sequential_rows(skewness[None], NOISE)
         if len(rows) == 0:
             return q
         return SequentialApproximation(q, self.model.observations_at(q.prior.theta), rows)

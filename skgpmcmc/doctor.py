@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from ._typing import FloatArray
-from .chain.counts import Counts, sum_counts
+from .chain.counts import ChainCounts, sum_counts
 from .run.advice import convergence_message, draws_wanted
 from .run.checkpoint import read_checkpoint
 from .run.convergence import ConvergenceGoal
@@ -47,7 +47,7 @@ class StoredChains(NamedTuple):
 
     samples: FloatArray  # (n_chains, n_draws, p), natural logs where the names say so
     names: list[str]  # of the p components
-    counts: list[Counts]  # one per chain
+    counts: list[ChainCounts]  # one per chain
     n_inputs: int  # distinct training inputs
     sampler: str = "pm"
 
@@ -96,7 +96,7 @@ def diagnose_stored(chains: StoredChains) -> Diagnostics:
         names=chains.names,
         classes=None,
         **summary_fields([chains.samples]),
-        **count_fields(chains.counts, Counts(), chains.n_inputs),
+        **count_fields(chains.counts, ChainCounts(), chains.n_inputs),
         log_likelihood_sd=np.array([np.nan]),
         emulators=[],
         seconds_warmup=np.nan,

@@ -31,7 +31,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc.chain import InProcess
+from skgpmcmc.chain import InProcessExecutor
 from skgpmcmc.chain.executor import perform
 from skgpmcmc.likelihoods import (
     BERNOULLI_LIKELIHOODS,
@@ -108,7 +108,7 @@ def streams(n, seed):
     return [np.random.default_rng(s) for s in np.random.SeedSequence(seed).spawn(n)]
 
 
-class Watched(InProcess):
+class Watched(InProcessExecutor):
     """Does all work at once, and remembers the stage, the items and the results of each batch."""
 
     def __init__(self):

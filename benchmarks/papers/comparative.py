@@ -36,7 +36,7 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc._typing import FloatArray
 from skgpmcmc.approximations import APPROXIMATIONS
-from skgpmcmc.chain import InProcess, Segment, sample, switch
+from skgpmcmc.chain import InProcessExecutor, Segment, sample, switch
 from skgpmcmc.likelihoods import Likelihood, Logit, OrdinalProbit, Poisson, Volatility
 from skgpmcmc.model import (
     GPState,
@@ -48,8 +48,8 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.parameterizations import Ancillary, Sufficient
 from skgpmcmc.samplers import SAMPLERS, Augmented, KnorrHeldRue, PseudoMarginal, Sampler
-from skgpmcmc.samplers.within_gibbs import hyper_moves, latent_moves
-from skgpmcmc.setup import Prepared, Request
+from skgpmcmc.samplers.within_gibbs import make_hyper_moves, make_latent_moves
+from skgpmcmc.setup import PreparedChains, Request
 from skgpmcmc.setup.random_walk import set_up_sweep
 from skgpmcmc.transitions import HyperUpdate, Sweep, Transition
 
@@ -212,7 +212,7 @@ class Run:
     sampler has one for all.
     """
 
-    set_ups: list[Prepared]
+    set_ups: list[PreparedChains]
     model: LatentGP
     draws: Draws
 
@@ -220,7 +220,7 @@ class Run:
 def latent_run(problem: Problem, method: str, length: Length, seed: Sequence[int]) -> Run:
     """Table 2: f given the generating theta."""
     rngs = np.random.default_rng(seed).spawn(length.n_chains)
-    move = latent_moves(len(problem.f), MOST_LEAPFROG)[LATENT[method]]
+    move = make_latent_moves(len(problem.f), MOST_LEAPFROG)[LATENT[method]]
     starts = [problem.theta] * length.n_chains
     return _sweep_run(problem, move, starts, rngs, length, lambda segment: segment.f)
 
@@ -229,7 +229,7 @@ def hyper_run(problem: Problem, method: str, length: Length, seed: Sequence[int]
     """Tables 3 and 4: psi given the generating sigma, and f or the whitened f."""
     rngs = np.random.default_rng(seed).spawn(length.n_chains)
     free = np.arange(1, len(problem.theta))
-    operator = hyper_moves(len(free), MOST_LEAPFROG)[HYPER[method]]
+    operator = make_hyper_moves(len(free), MOST_LEAPFROG)[HYPER[method]]
     move = GivenTruth(kind(), operator, free=free, problem=problem)
     starts = [_with_psi(problem.theta, rng) for rng in rngs]
     return _sweep_run(problem, move, starts, rngs, length, lambda segment: segment.theta[:, free])
@@ -248,7 +248,7 @@ def _sweep_run(
         set_up_sweep(
             Request(model, APPROXIMATIONS["laplace"](), [theta], [rng], rng, None, length.n_warmup),
             sweep,
-            InProcess(),
+            InProcessExecutor(),
             learns_shape=False,
         )
         for theta, rng in zip(starts, rngs, strict=True)
@@ -280,7 +280,7 @@ def strategy_run(
                 n_importance=None,
                 n_warmup=length.n_warmup,
             ),
-            InProcess(),
+            InProcessExecutor(),
         )
         for group in groups
     ]
@@ -379,7 +379,7 @@ def measure(cell: Cell, method: str, length: Length) -> dict[str, Any]:
     return {"length": asdict(length), "sets": sets}
 
 
-def sample_chain(model: LatentGP, prepared: Prepared, chain: int, n_draws: int) -> Segment:
+def sample_chain(model: LatentGP, prepared: PreparedChains, chain: int, n_draws: int) -> Segment:
     """Let one chain settle, then draw."""
     settled = switch(
         model,

@@ -45,7 +45,7 @@ from skgpmcmc.samplers import Collapsed, DiscretizingChain, Sampler
 from skgpmcmc.setup import Request
 from skgpmcmc.setup.mapped import by_coordinate
 from skgpmcmc.transitions import Operator, Sweep, Transition, UnivariateSlice
-from skgpmcmc.transitions.mapping import CheapUpdate, DiscretizingMap, Layer, TemperedTransitions
+from skgpmcmc.transitions.mapping import CheapUpdate, DiscretizingMap, Layer, TemperedProposal
 from skgpmcmc.transitions.metropolis import MarginalMetropolis
 
 from ..common import RESULTS, load_results, print_table, save, use_core
@@ -194,7 +194,7 @@ def tempered(problem: Problem, data: DataSet, rng: np.random.Generator) -> Chain
     layers = [Layer(target, _slices(problem, target, rng)) for target in targets]
 
     def make(layers: Sequence[Layer]) -> MarginalMetropolis:
-        return MarginalMetropolis(Exact(), TemperedTransitions(layers), with_latent=False)
+        return MarginalMetropolis(Exact(), TemperedProposal(layers), with_latent=False)
 
     return _begun(by_coordinate(make, layers, len(problem.theta)), problem, rng)
 
@@ -232,7 +232,7 @@ def applies(method: str, data: DataSet) -> bool:
 
 def _discretizing(problem: Problem, target: CheapPosterior, rng: np.random.Generator) -> Chain:
     """One move of the mark to a neighbor for each coordinate, r = s = 1."""
-    exact = MarginalMetropolis(Exact(), TemperedTransitions(()), with_latent=False)
+    exact = MarginalMetropolis(Exact(), TemperedProposal(()), with_latent=False)
 
     def make(layers: Sequence[Layer]) -> DiscretizingMap[Any]:
         return DiscretizingMap(exact, *layers)

@@ -45,7 +45,7 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.samplers import Ancillary, PseudoMarginal, Sampler, Surrogate
-from skgpmcmc.setup import Prepared, Request
+from skgpmcmc.setup import PreparedChains, Request
 from skgpmcmc.transitions import Sweep, Transition
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
@@ -140,13 +140,15 @@ def _request(model: LatentGP, approximation: Approximation, length: Length, key:
     return Request(model, approximation, starts, rngs, rng, None, length.n_warmup)
 
 
-def _walking(model: LatentGP, name: str, n_importance: int, tuned: Prepared) -> Transition[Any]:
+def _walking(
+    model: LatentGP, name: str, n_importance: int, tuned: PreparedChains
+) -> Transition[Any]:
     """A pseudo-marginal scheme with the walk of another, as in the paper."""
     walk = tuned.transition.proposal  # type: ignore[attr-defined]
     return PseudoMarginalMetropolis(APPROXIMATIONS[name](), walk, n_importance)
 
 
-def prepared_of(model: LatentGP, scheme: str, length: Length) -> Prepared:
+def prepared_of(model: LatentGP, scheme: str, length: Length) -> PreparedChains:
     """Tuned chains of a scheme, which begin at draws from the prior where nothing else is said."""
     if scheme in PM:
         sampler: Sampler = PseudoMarginal(moves="random_walk", defensive=0.0)
@@ -163,7 +165,7 @@ def prepared_of(model: LatentGP, scheme: str, length: Length) -> Prepared:
     return prepare(sampler.set_up(_request(model, APPROXIMATIONS["laplace"](), length, 0)))
 
 
-def run(model: LatentGP, prepared: Prepared, n_draws: int) -> list[Segment]:
+def run(model: LatentGP, prepared: PreparedChains, n_draws: int) -> list[Segment]:
     """All chains."""
     chains = []
     states = prepared.states or [None] * len(prepared.thetas)

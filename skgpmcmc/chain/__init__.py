@@ -1,6 +1,6 @@
-"""One chain: segments, what is counted of them, who computes them, and the time they have."""
+"""Segments of a chain: their computation, counts, executors and time limits."""
 
-from .executor import Executor, InProcess
+from .executor import Executor, InProcessExecutor
 from .segment import Segment, sample, switch
 
-__all__ = ["Executor", "InProcess", "Segment", "sample", "switch"]
+__all__ = ["Executor", "InProcessExecutor", "Segment", "sample", "switch"]

@@ -1,4 +1,4 @@
-"""What is counted of chains: steps, evaluations and O(n^3) operations."""
+"""Counts of the steps, evaluations and O(n^3) operations of chains."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from ..transitions.base import StepInfo
 
 
 @dataclass(eq=False)
-class Counts:
-    """Counts over some iterations."""
+class ChainCounts:
+    """Counts over some iterations of a chain."""
 
     n_steps: Counter[str] = field(default_factory=Counter)  # by the name of the move
-    n_accepted: Counter[str] = field(default_factory=Counter)
+    n_accepted: Counter[str] = field(default_factory=Counter)  # by the name of the move
     n_evaluations: float = 0.0  # evaluations of a (marginal) likelihood
     n_failed: int = 0  # proposals rejected because a factorization failed
     operations: OperationCount = field(default_factory=OperationCount)
 
     def add_step(self, info: StepInfo) -> None:
-        """Count a step, and the moves that it is made of."""
+        """Count a step, with the moves that it consists of."""
         for step in info.steps:
             self.n_steps[step.move] += 1
             self.n_accepted[step.move] += step.accepted
@@ -32,9 +32,9 @@ class Counts:
         self.n_evaluations += info.n_evaluations
 
 
-def sum_counts(every: Iterable[Counts]) -> Counts:
+def sum_counts(every: Iterable[ChainCounts]) -> ChainCounts:
     """Add up counts."""
-    total = Counts()
+    total = ChainCounts()
     for counts in every:
         total.operations.add(counts.operations)
         total.n_steps.update(counts.n_steps)
@@ -44,8 +44,8 @@ def sum_counts(every: Iterable[Counts]) -> Counts:
     return total
 
 
-def acceptance_rates(chains: Sequence[Counts]) -> dict[str, FloatArray]:
-    """Return the acceptance rates of every move in each chain; NaN where it was not made."""
+def acceptance_rates(chains: Sequence[ChainCounts]) -> dict[str, FloatArray]:
+    """Return the acceptance rate of every move in each chain; NaN if the move was never made."""
     moves = dict.fromkeys(move for counts in chains for move in counts.n_steps)
     with np.errstate(invalid="ignore"):
         return {

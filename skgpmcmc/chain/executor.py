@@ -1,7 +1,7 @@
-"""Who does the work of a set-up: the process itself, or workers.
+"""Executors of the work of a set-up: the process itself, or workers.
 
-A set-up is a function that is handed an executor. Batches of work are calls of one function, whose
-results come back in order; nothing depends on who makes them.
+A set-up is a function with an executor as an argument. A batch of work consists of calls of one
+function. Their results are returned in order, and do not depend on the executor.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from ..numerics.linalg import OperationCount
-from .segment import at_work
-from .time_limit import TimeLimit, time_is_over, until
+from .segment import count_work
+from .time_limit import TimeLimit, apply_limit, time_is_over
 
-#: Iterations of a chain that take as long as an evaluation with gradient, about.
+#: Iterations of a chain that take about as long as one evaluation with gradient; for progress.
 ITERATIONS_PER_EVALUATION = 2.5
 
 
 class Executor(Protocol):
-    """Does batches of work."""
+    """An executor of batches of work."""
 
     def map(
         self,
@@ -35,25 +35,26 @@ class Executor(Protocol):
         Parameters
         ----------
         function : callable
-            It and the items can be pickled. Where the time is over, a long call ends sooner.
+            The function, which can be pickled as the items can. A long call ends early if the time
+            is over.
         items : sequence of tuple
-            Arguments of each call; the first is a model, or holds it.
+            Arguments of each call; the first argument is a model, or holds one.
         stage : str
-            What the set-up does, for whoever waits for it.
+            Description of the work for progress reports.
         n_needed : int, default=0
-            So many of the first calls are made even if the time is over.
+            Number of first calls that are made even if the time is over.
         iterations : float, default=0.0
-            Iterations of a chain that take as long as a call; 0 where it tells nothing of them.
+            Iterations of a chain that take as long as a call; 0 if this is not known.
 
         Returns
         -------
         list
-            What the calls returned, in order; None for those that there was no time for.
+            Results of the calls in order; None for a call for which there was no time.
         """
 
 
-class InProcess:
-    """Makes every call at once, one after the other."""
+class InProcessExecutor:
+    """An executor that makes all calls in its own process, one after the other."""
 
     def map(
         self, function: Callable[..., Any], items: Sequence[tuple[Any, ...]], stage: str, **how: Any
@@ -63,21 +64,21 @@ class InProcess:
         return [perform(function, item, limit).value for item in items]
 
 
-class Done(NamedTuple):
-    """What a call returned, and what it cost."""
+class TaskResult(NamedTuple):
+    """Result of a call, with its cost."""
 
     value: Any
     operations: OperationCount
     seconds: float
-    cut: bool = False  # whether it ended sooner, or was left out, as the time was over
+    cut: bool = False  # whether the call ended early, or was left out, because the time was over
 
 
 def perform(
     function: Callable[..., Any], item: tuple[Any, ...], limit: TimeLimit, needed: bool = False
-) -> Done:
-    """Make a call on one BLAS thread, unless the time is over and it is not needed."""
+) -> TaskResult:
+    """Make a call on one BLAS thread, unless the time is over and the call is not needed."""
     begin = time.perf_counter()
-    with until(limit) as own, at_work() as operations:
+    with apply_limit(limit) as own, count_work() as operations:
         left_out = not needed and time_is_over()
         value = None if left_out else function(*item)
-    return Done(value, operations, time.perf_counter() - begin, own.was_noticed)
+    return TaskResult(value, operations, time.perf_counter() - begin, own.was_noticed)

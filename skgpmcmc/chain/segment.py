@@ -1,8 +1,8 @@
-"""Segments of chains: what workers make of them.
+"""Segments of chains, which workers compute.
 
 Every function runs on one BLAS thread, counts its O(n^3) operations, and returns a `Segment` from
-which the next one continues. Between segments states are at rest: their matrices live only while
-their chain moves, so that the chains of one worker never have them at the same time.
+which the next segment continues. Between segments the states hold no matrices, so that a worker
+with several chains holds the matrices of one chain at a time.
 """
 
 from __future__ import annotations
@@ -19,47 +19,47 @@ from ..model.joint import LatentGP
 from ..numerics.dynamics import tune_log_scale
 from ..numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
 from ..parallel.threads import one_thread
-from ..transitions.base import ChainState, StepInfo, Transition, at_rest
+from ..transitions.base import ChainState, StepInfo, Transition, drop_factors
 from ..transitions.compose import Sweep
-from ..transitions.mapping import count_marked, marked_in
-from .counts import Counts, sum_counts
+from ..transitions.mapping import count_marked, find_marked
+from .counts import ChainCounts, sum_counts
 from .time_limit import time_is_over
 
-#: Places that are tried where a chain or a search is to start, each halfway to the kernel's values.
+#: Most attempts to start a chain or a search: each goes halfway to the kernel's own values.
 MOST_ATTEMPTS = 30
-#: What is not said of numbers in the tails.
-_QUIET: dict[str, Any] = {"over": "ignore", "invalid": "ignore"}
+#: Floating-point errors that are ignored: a density that is not finite is rejected anyway.
+_IGNORED_ERRORS: dict[str, Any] = {"over": "ignore", "invalid": "ignore"}
 
 
 @contextmanager
-def at_work() -> Iterator[OperationCount]:
-    """Count operations, on one BLAS thread: what all work of chains and set-ups is done in.
+def count_work() -> Iterator[OperationCount]:
+    """Count operations, on one BLAS thread: the context of all work of chains and set-ups.
 
-    Far out in the tails numbers leave double precision. Nothing is said of that, as a density that
-    is not finite is looked for wherever one is made, and rejected.
+    Far out in the tails numbers overflow. NumPy's warnings of this are off, because every density
+    is checked for being finite, and rejected otherwise.
 
     Yields
     ------
     OperationCount
         Counts while the context lasts.
     """
-    with one_thread(), np.errstate(**_QUIET), count_operations() as operations:
+    with one_thread(), np.errstate(**_IGNORED_ERRORS), count_operations() as operations:
         yield operations
 
 
 class Segment(NamedTuple):
-    """What a worker returns for a segment of one chain."""
+    """A segment of one chain, as a worker returns it."""
 
-    state: Any  # the ChainState at its end, at rest; None once the next segment has begun
+    state: Any  # the ChainState at its end, without factors; None once the next segment has begun
     rng: np.random.Generator
     theta: FloatArray  # (n_steps, p)
-    f: FloatArray  # (n_steps, n), or (n_steps, 0) where it is not recorded
-    counts: Counts
-    marked: FloatArray  # (n_steps, r, p), see `MappingInfo`; r is 0 if nothing marks
+    f: FloatArray  # (n_steps, n), or (n_steps, 0) if f is not recorded
+    counts: ChainCounts
+    marked: FloatArray  # (n_steps, r, p), see `MappingInfo`; r is 0 without a mark
 
 
 def join_segments(parts: Sequence[Segment]) -> Segment:
-    """Return segments of one chain that follow one another as one, without its state."""
+    """Join successive segments of one chain, without a state."""
     return Segment(
         None,
         parts[0].rng,
@@ -71,41 +71,41 @@ def join_segments(parts: Sequence[Segment]) -> Segment:
 
 
 class TunedSegment(NamedTuple):
-    """A segment in which the scales of a sweep were tuned."""
+    """A segment during which the scales of a sweep were tuned."""
 
     segment: Segment
-    log_scales: list[float]  # of its tuned parts, where tuning has led
+    log_scales: list[float]  # of the tuned moves, at the end of the segment
 
 
 def start(
     model: LatentGP, transition: Transition[Any], theta: FloatArray, rng: np.random.Generator
 ) -> Segment:
-    """Make the first state at theta, or nearer to the kernel's own values if it has no density."""
-    with at_work() as operations:
+    """Start a chain at theta, or nearer to the kernel's own values if theta has no density."""
+    with count_work() as operations:
         attempt = 1
         state = transition.start(model, theta, rng)
         while state is None and attempt < MOST_ATTEMPTS:
             attempt += 1
-            # The kernel's own values come last: they may lie at the end of a prior's support.
+            # The kernel's own values are the last attempt, as they may lie at a bound of the prior.
             theta = model.start if attempt == MOST_ATTEMPTS else 0.5 * (theta + model.start)
             state = transition.start(model, theta, rng)
     if state is None:
         raise RuntimeError(no_density_message(model, theta))
-    counts = Counts(n_evaluations=float(attempt), operations=operations)
-    return _Chain(model, transition, state, rng, 0).segment()._replace(counts=counts)
+    counts = ChainCounts(n_evaluations=float(attempt), operations=operations)
+    return _RunningChain(model, transition, state, rng, 0).segment()._replace(counts=counts)
 
 
 def no_density_message(model: LatentGP, theta: FloatArray) -> str:
-    """Message for a chain that finds no start; names the last theta that was tried."""
+    """Message for a chain that cannot start; it names the last theta that was tried."""
     values = model.hyperprior.describe(theta)
     return (
-        f"No chain can start: {_culprit(model, theta)} at hyper-parameters {values}, and no better "
-        "on the way from there to the kernel's own values."
+        f"No chain can start: {_describe_culprit(model, theta)} at hyper-parameters {values}, and "
+        "no better on the way from there to the kernel's own values."
     )
 
 
-def _culprit(model: LatentGP, theta: FloatArray) -> str:
-    """Say which part of the model has no density at theta, and what to look at."""
+def _describe_culprit(model: LatentGP, theta: FloatArray) -> str:
+    """Describe the part of the model that has no density at theta, with a remedy."""
     log_prior = model.hyperprior.log_prob(theta)
     if not np.isfinite(log_prior):
         return f"the log density of the priors is {log_prior} (check the priors)"
@@ -127,14 +127,14 @@ def tune(
     n_steps: int,
     first_gains: Sequence[int],
 ) -> TunedSegment:
-    """One window of warm-up: the scale of every part follows its acceptance probabilities.
+    """Run one window of warm-up, in which acceptance probabilities tune the scale of every move.
 
-    `first_gains` has, for each part of the sweep, the steps since its tuning began. The window ends
-    sooner if the time is over.
+    `first_gains` has, for each move of the sweep, the steps since its tuning began. The window ends
+    early if the time is over.
     """
-    chain = _Chain(model, sweep, state, rng, n_steps)
+    chain = _RunningChain(model, sweep, state, rng, n_steps)
     n_made = 0
-    with at_work() as operations:
+    with count_work() as operations:
         while chain.goes_on:
             state, info = chain.transition.step(model, chain.state, chain.rng)
             chain.record(state, info)
@@ -157,20 +157,20 @@ def switch(
     n_burn_in: int,
     state: ChainState | None = None,
 ) -> Segment:
-    """Start the frozen transition where the set-up leaves a chain, and let it settle.
+    """Start the frozen transition from the end of the set-up, and run its burn-in.
 
-    Without a state, it starts afresh at theta.
+    Without a state, the chain starts afresh at theta.
     """
     return switch_all([(model, transition, theta, rng, n_burn_in, state)])[0]
 
 
 def switch_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
-    """Make what `switch` makes for some chains, which move together; jobs are its arguments."""
+    """Do what `switch` does for several chains, which move together; `jobs` are its arguments."""
     before = []
     burning_in = []
     for model, transition, theta, rng, n_burn_in, state in jobs:
         begun = None if state is not None else start(model, transition, theta, rng)
-        before.append(begun.counts if begun else Counts())
+        before.append(begun.counts if begun else ChainCounts())
         first = begun.state if begun else state
         burning_in.append((model, transition, first, rng, n_burn_in))
     pairs = zip(before, sample_all(burning_in), strict=True)
@@ -184,22 +184,23 @@ def sample(
     rng: np.random.Generator,
     n_steps: int,
 ) -> Segment:
-    """Some iterations of a frozen transition, recorded.
+    """Run and record some iterations of a frozen transition.
 
-    State and stream are copied: a round that is interrupted leaves the one before as it was, and
-    no matrices are made in a state that rests elsewhere.
+    The state and the random stream are copied: an interrupted round leaves the result of the round
+    before unchanged, and a stored state receives no matrices.
     """
     return sample_all([(model, transition, state, rng, n_steps)])[0]
 
 
 def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
-    """Make what `sample` makes for some chains; jobs are its arguments.
+    """Do what `sample` does for several chains; `jobs` are its arguments.
 
-    Chains with the same model and transition move together. All their matrices are there at once,
-    which is why only chains with small ones do. In a set-up, chains end sooner if the time is over.
+    Chains with the same model and transition move together. As their matrices exist at the same
+    time, callers do this only for small matrices. In a set-up, chains end early if the time is
+    over.
     """
-    chains = [_Chain(*job) for job in jobs]
-    together: dict[tuple[int, int, int], list[_Chain]] = {}
+    chains = [_RunningChain(*job) for job in jobs]
+    together: dict[tuple[int, int, int], list[_RunningChain]] = {}
     for chain, (model, transition, _, _, n_steps) in zip(chains, jobs, strict=True):
         together.setdefault((id(model), id(transition), n_steps), []).append(chain)
     for group in together.values():
@@ -207,13 +208,13 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     return [chain.segment() for chain in chains]
 
 
-def _advance(chains: Sequence[_Chain]) -> None:
+def _advance(chains: Sequence[_RunningChain]) -> None:
     """Make all moves of chains with the same model and transition.
 
-    Operations count for the first of the chains: nobody asks for those of a single one.
+    All operations count for the first chain, as only the sum over chains is reported.
     """
     first = chains[0]
-    with at_work() as operations:
+    with count_work() as operations:
         while first.goes_on:
             states = [chain.state for chain in chains]
             rngs = [chain.rng for chain in chains]
@@ -223,8 +224,8 @@ def _advance(chains: Sequence[_Chain]) -> None:
     first.counts.operations = operations
 
 
-class _Chain:
-    """A chain on its way, and what is recorded of it; see `sample` for the arguments."""
+class _RunningChain:
+    """A chain that moves, with its record; see `sample` for the arguments."""
 
     def __init__(
         self,
@@ -236,9 +237,9 @@ class _Chain:
     ) -> None:
         self.model = model
         self.transition = transition
-        self.state = at_rest(model, state)
+        self.state = drop_factors(model, state)
         self.rng = copy.deepcopy(rng)
-        self.counts = Counts()
+        self.counts = ChainCounts()
         p = len(state.theta)
         self._n_made = 0
         self._theta = np.empty((n_steps, p))
@@ -247,22 +248,22 @@ class _Chain:
 
     @property
     def goes_on(self) -> bool:
-        """Whether a move is left, and time for it."""
+        """Whether a move remains to be made, and there is time for it."""
         return self._n_made < len(self._theta) and not time_is_over()
 
     def record(self, state: ChainState, info: StepInfo) -> None:
-        """Record where a move has led."""
+        """Record the state after a move, and count the move."""
         self._theta[self._n_made] = state.theta
         self._f[self._n_made] = state.f
-        marked = marked_in(info)
+        marked = find_marked(info)
         self._marked[self._n_made] = state.theta if marked is None else marked
         self.state = state
         self._n_made += 1
         self.counts.add_step(info)
 
     def segment(self) -> Segment:
-        """Return what was recorded."""
-        state = at_rest(self.model, self.state)
+        """Return the record as a segment."""
+        state = drop_factors(self.model, self.state)
         made = slice(self._n_made)
         recorded = self._theta[made], self._f[made], self.counts, self._marked[made]
         return Segment(state, self.rng, *recorded)

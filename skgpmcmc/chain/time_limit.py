@@ -1,9 +1,9 @@
-"""The time limit of a set-up: when it is over, the set-up goes on with what it knows.
+"""The time limit of a set-up: after it, the set-up goes on with the results so far.
 
-Who drives a set-up says until when it may learn, by `until`, and whoever works for it asks whether
-that time is over, by `time_is_over`: the set-up between batches of work, and a long task between
-two evaluations. Nothing is cut off. What has been returned in time for a reason of time is known
-by `TimeLimit.was_noticed`, as no other run would have done the same.
+The caller of a set-up applies a limit by `apply_limit`. The set-up asks `time_is_over` between
+batches of work, and a long task asks between two evaluations. No evaluation is interrupted.
+`TimeLimit.was_noticed` tells whether a result depends on the limit, because such a result cannot be
+reproduced by another run.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from dataclasses import dataclass, replace
 
 from ..model.joint import LatentGP
 
-#: Seconds since the epoch: a clock that all processes share.
+#: Clock in seconds since the epoch, which all processes share.
 clock = time.time
 
 
 @dataclass(eq=False)
 class TimeLimit:
-    """When work is to end, and whether that has made a difference.
+    """The time at which work must end, and whether any work has ended early.
 
     Attributes
     ----------
     end : float
-        By `clock`; infinite without a limit.
+        End by `clock`, in seconds; infinite without a limit.
     seconds : float
-        How long that is after the beginning of the fit.
+        Seconds from the beginning of the fit to the end.
     spent : float
-        Seconds that the tasks of the last batch took, all together.
+        Total seconds of all tasks of the last batch.
     was_noticed : bool
-        Whether somebody was told that the time is over.
+        Whether `time_is_over` has returned True under this limit.
     """
 
     end: float = math.inf
@@ -48,18 +48,20 @@ class TimeLimit:
         return self.end < math.inf and clock() > self.end
 
 
-_NONE = TimeLimit()
-_active: ContextVar[TimeLimit] = ContextVar("time_limit", default=_NONE)
+#: The limit outside of `apply_limit`.
+_NO_LIMIT = TimeLimit()
+#: The limit that applies now.
+_active: ContextVar[TimeLimit] = ContextVar("time_limit", default=_NO_LIMIT)
 
 
 @contextmanager
-def until(limit: TimeLimit) -> Iterator[TimeLimit]:
-    """Let what is done meanwhile end by a limit of its own.
+def apply_limit(limit: TimeLimit) -> Iterator[TimeLimit]:
+    """Apply a copy of a limit to all work inside the context.
 
     Yields
     ------
     TimeLimit
-        A copy, which notes whether it was noticed.
+        The copy, whose `was_noticed` is False at the beginning.
     """
     own = replace(limit, was_noticed=False)
     token = _active.set(own)
@@ -70,7 +72,7 @@ def until(limit: TimeLimit) -> Iterator[TimeLimit]:
 
 
 def time_is_over() -> bool:
-    """Whether to end with what there is; who asks does so if it is."""
+    """Whether the time is over; a caller must then end with the results so far."""
     limit = _active.get()
     over = limit.is_over
     if over:
@@ -79,7 +81,7 @@ def time_is_over() -> bool:
 
 
 class OutOfTimeError(Exception):
-    """Ends a step that is worth nothing unless it is complete."""
+    """Ends a step whose result is of no use unless it is complete."""
 
 
 def check_time() -> None:
@@ -89,19 +91,19 @@ def check_time() -> None:
 
 
 def require_time(n_evaluations: float, model: LatentGP) -> None:
-    """Refuse to go on where the limit would not do for a single evaluation.
+    """Raise an error if the limit is too short for a single evaluation.
 
     Parameters
     ----------
     n_evaluations : float
-        Those of the batch of tasks that has just been done, the first one.
+        Number of evaluations in the first batch of tasks, which has just been done.
     model : LatentGP
-        What was evaluated.
+        Model whose likelihood was evaluated.
 
     Raises
     ------
     RuntimeError
-        The message says how long an evaluation takes.
+        If one evaluation takes longer than the whole limit; the message has its duration.
     """
     limit = _active.get()
     each = limit.spent / max(n_evaluations, 1.0)

@@ -48,7 +48,7 @@ from ..run.convergence import ConvergenceGoal
 from ..run.diagnostics import diagnose
 from ..run.memory import require_memory
 from ..run.records import MarkedSamples, ModelRun, SamplingRun
-from ..samplers import MAPPED, WITHIN_GIBBS, in_use
+from ..samplers import MAPPED, WITHIN_GIBBS, find_settings_in_use
 from ..samplers.base import Sampler
 from . import _validation as check
 from ._callbacks import CallbackMonitor
@@ -160,7 +160,9 @@ class BaseBayesianGP(
             monitor=monitor,
         )
         monitor.end()
-        return replace(run, in_use=in_use(sampler, approximation, n_importance, cheap))
+        return replace(
+            run, in_use=find_settings_in_use(sampler, approximation, n_importance, cheap)
+        )
 
     def _chains_of(self, X: np.ndarray, observed: Sequence[Observations]) -> Any:
         """Return what runs chains: it follows a file, if there is one."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
-from ..hyperposterior.rows import farthest_first
+from ..hyperposterior.rows import order_farthest_first
 from ..likelihoods.base import Likelihood
 from ..model.observations import Observations
 from ..run.leave_one_out import GivenRows
@@ -65,7 +65,7 @@ class TrainingRows(NamedTuple):
         places, place_of = _find_unique_rows(np.column_stack([X + 0.0, own]))
         has_rows = np.bincount(place_of[kept], minlength=len(places)) > 0
         inputs = np.flatnonzero(has_rows)
-        inputs = inputs[farthest_first(places[inputs, :-1])]
+        inputs = inputs[order_farthest_first(places[inputs, :-1])]
         order = np.concatenate([inputs, np.flatnonzero(~has_rows)])
         input_of = np.argsort(order)[place_of]
         of_kept = [np.asarray(values, dtype=float)[kept] for values in columns]

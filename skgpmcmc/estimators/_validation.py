@@ -15,7 +15,7 @@ from .._params import check_flag, check_integer
 from ..approximations import APPROXIMATIONS
 from ..approximations.base import Approximation
 from ..approximations.exact import Exact
-from ..hyperposterior.cheap import CHEAP, CheapApproximation
+from ..hyperposterior.cheap import CHEAP_APPROXIMATIONS, CheapApproximation
 from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Gaussian
 from ..model.covariance import Covariance
@@ -112,7 +112,9 @@ def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) 
     "auto" is the sampler's best one, and Laplace for a softmax. A sampler that needs none ignores
     names, so that a grid search can vary both; a configured object is an error.
     """
-    if isinstance(value, CheapApproximation) or (isinstance(value, str) and value in CHEAP):
+    if isinstance(value, CheapApproximation) or (
+        isinstance(value, str) and value in CHEAP_APPROXIMATIONS
+    ):
         raise ValueError(
             f"approximation={value!r} is a cheap posterior of theta, for the samplers {MAPPED}, "
             f"and sampler={type(sampler).__name__} is not one of them: use one of "
@@ -154,10 +156,10 @@ def resolve_cheap(
     if isinstance(value, Approximation) or (isinstance(value, str) and value in APPROXIMATIONS):
         raise ValueError(
             f"approximation={value!r} is not a cheap posterior of theta, from which "
-            f"sampler={type(sampler).__name__} makes its proposals: use one of {sorted(CHEAP)}, or "
-            f"an object such as SubsetOfData(inner='laplace')."
+            f"sampler={type(sampler).__name__} makes its proposals: use one of "
+            f"{sorted(CHEAP_APPROXIMATIONS)}, or an object such as SubsetOfData(inner='laplace')."
         )
-    known = {**CHEAP, "auto": CHEAP["sod"]}
+    known = {**CHEAP_APPROXIMATIONS, "auto": CHEAP_APPROXIMATIONS["sod"]}
     cheap: CheapApproximation
     cheap = _make_component("approximation", value, known, CheapApproximation)
     cheap.check()

@@ -1,4 +1,4 @@
-"""The posterior of theta, f integrated out: with gradient, its modes, and cheap versions of it."""
+"""The posterior of theta with f integrated out: its gradient, its modes, cheap posteriors."""
 
 from .cheap import CheapApproximation, CheapPosterior, evidence_cost
 from .modes import find_mode

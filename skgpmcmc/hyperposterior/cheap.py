@@ -1,8 +1,8 @@
 """Cheap posteriors of theta, for proposals that the exact posterior corrects.
 
 The log density of a cheap posterior pi* is the approximate log evidence in a cheaper model, plus
-log p(theta). It is used only for proposals, so that its errors make sampling slower but not wrong.
-For this it must be one fixed function of theta for the whole run.
+log p(theta). Only proposals use it, so that its errors make sampling slower but not wrong. For this
+it must be one fixed function of theta during the whole run.
 
 References
 ----------
@@ -28,16 +28,23 @@ from ..likelihoods.base import Likelihood
 from ..model.joint import LatentGP
 from ..model.low_rank import EigenGP, NystromGP
 from .posterior import HyperPosterior
-from .rows import WAYS, choose_rows
+from .rows import ROW_CHOICES, choose_rows
 
-#: Share of the rows that a cheap posterior uses by default.
+#: Default share of the rows in a cheap posterior: a factorization costs 1 % of that of all rows.
 _ROW_SHARE = 0.2
-#: Most rows that it uses by default.
+#: Most rows in a cheap posterior by default: limits the cost with very many rows.
 _MOST_ROWS = 1000
-#: Shares between which pilot runs choose.
-_SHARES = (0.1, 0.2, 0.4)
+#: Shares of the rows among which pilot runs choose: each doubles the one before.
+_CANDIDATE_SHARES = (0.1, 0.2, 0.4)
+#: Factorizations in an iterative fit: steps of Newton's method, or sweeps of EP with inverses.
+_N_FACTORIZATIONS = 10.0
+#: Operations that take as long as filling one entry of a matrix.
+_ENTRY_COST = 50.0
+#: Operations that take as long as the function calls of one iteration.
+CALL_COST = 4e6
 
-_INNER: dict[str, type[Approximation]] = {"ep": EP, "laplace": Laplace}
+#: Inner approximations by the name that `inner` gives them.
+_INNER_APPROXIMATIONS: dict[str, type[Approximation]] = {"ep": EP, "laplace": Laplace}
 
 
 class CheapPosterior(Protocol):
@@ -45,7 +52,7 @@ class CheapPosterior(Protocol):
 
     @property
     def cost(self) -> float:
-        """Floating-point operations of one `at`, by formula, so that draws depend on no timing."""
+        """Floating-point operations of one `at` by formula, so that draws depend on no timing."""
 
     def at(self, position: FloatArray) -> Any:
         """Return the `DensityPoint` at a position; None where the density is zero or undefined."""
@@ -54,7 +61,7 @@ class CheapPosterior(Protocol):
 def evidence_cost(model: LatentGP, approximation: Approximation) -> float:
     """Approximate number of floating-point operations of one log evidence, by formula.
 
-    Other work, such as function calls, counts as the operations that take the same time.
+    Other work, such as function calls, counts as the number of operations that take as long.
     """
     n = float(model.n_inputs)
     of_function = entry_cost(model) * n**2 + iteration_cost(approximation, n**2, n**3 / 3.0)
@@ -66,18 +73,10 @@ def entry_cost(model: LatentGP) -> float:
     return 2.0 * model.covariance.X.shape[1] + 100.0
 
 
-#: Factorizations that a fit by iterations is worth: steps of Newton's method, or sweeps of EP, each
-#: of which inverts the factor too.
-_N_FACTORIZATIONS = 10.0
-#: What each of them costs besides: to fill an entry of its matrix, and to be called at all.
-_PER_ENTRY = 50.0
-PER_CALL = 4e6
-
-
 def iteration_cost(approximation: Approximation, n_entries: float, factor_cost: float) -> float:
-    """Return the cost of all iterations, each of which fills and factors a matrix."""
+    """Return the cost of all iterations; each of them fills and factorizes a matrix."""
     count = 1.0 if isinstance(approximation, Exact) else _N_FACTORIZATIONS
-    return count * (PER_CALL + _PER_ENTRY * n_entries + factor_cost)
+    return count * (CALL_COST + _ENTRY_COST * n_entries + factor_cost)
 
 
 @dataclass(eq=False)
@@ -95,15 +94,15 @@ class CheapApproximation(Configuration, ABC):
 
     @abstractmethod
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> CheapPosterior:
-        """Return the cheap posterior of theta; random parts, such as rows, are drawn once, here."""
+        """Return the cheap posterior of theta; random parts such as rows are drawn only here."""
 
     def candidates(self, n: int) -> list[Self]:
-        """Return the candidates from which pilot runs choose, for n rows; here only itself."""
+        """Return the candidates among which pilot runs choose for n rows; by default itself."""
         return [self]
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
-        check_choice("approximation: inner", self.inner, ("auto", *_INNER))
+        check_choice("approximation: inner", self.inner, ("auto", *_INNER_APPROXIMATIONS))
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError if the inner approximation cannot work with the likelihood."""
@@ -112,15 +111,15 @@ class CheapApproximation(Configuration, ABC):
     def approximation(self, likelihood: Likelihood) -> Approximation:
         """Return the approximation that `inner` stands for."""
         if self.inner != "auto":
-            return _INNER[self.inner]()
+            return _INNER_APPROXIMATIONS[self.inner]()
         if likelihood.quadratic:
             return Exact()
         return EP() if likelihood.n_functions == 1 else Laplace()
 
 
 @dataclass(eq=False)
-class _Sized(CheapApproximation):
-    """One that is cheap by the size m of its matrices."""
+class _SizedApproximation(CheapApproximation):
+    """A cheap approximation whose matrices have the size m."""
 
     m: int | float | str = "auto"
 
@@ -136,10 +135,10 @@ class _Sized(CheapApproximation):
             check_integer("approximation: m", self.m, 1, ' Use a share such as 0.2, or "auto".')
 
     def candidates(self, n: int) -> list[Self]:
-        """Return itself, or with m="auto" the same with some numbers, increasing."""
+        """Return itself, or with m="auto" one copy for each of some increasing sizes."""
         if not isinstance(self.m, str):
             return [self]
-        sizes = {min(int(np.ceil(share * n)), _MOST_ROWS) for share in _SHARES}
+        sizes = {min(int(np.ceil(share * n)), _MOST_ROWS) for share in _CANDIDATE_SHARES}
         return [replace(self, m=size) for size in sorted(sizes)]
 
     def size(self, n: int) -> int:
@@ -150,24 +149,24 @@ class _Sized(CheapApproximation):
 
 
 @dataclass(eq=False)
-class _OfRows(_Sized):
-    """One in which some of the rows have a part of their own."""
+class _RowsApproximation(_SizedApproximation):
+    """A cheap approximation that is based on a subset of the rows."""
 
     rows: str = field(default="random", kw_only=True)
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         super().check()
-        check_choice("approximation: rows", self.rows, WAYS)
+        check_choice("approximation: rows", self.rows, ROW_CHOICES)
 
     def choose(self, model: LatentGP, rng: np.random.Generator) -> IntArray:
-        """Choose the rows."""
+        """Choose the rows of the subset."""
         X = model.covariance.X
         return choose_rows(X, self.size(len(X)), self.rows, rng)
 
 
 @dataclass(eq=False)
-class SubsetOfData(_OfRows):
+class SubsetOfData(_RowsApproximation):
     """Posterior of theta given a subset of the rows.
 
     Parameters
@@ -192,11 +191,11 @@ class SubsetOfData(_OfRows):
         return HyperPosterior(some, approximation, cost=evidence_cost(some, approximation))
 
 
-class _LowRank(_Sized):
-    """One whose prior has the rank m."""
+class _LowRankApproximation(_SizedApproximation):
+    """A cheap approximation whose prior covariance has the rank m."""
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
-        """Raise a ValueError for a likelihood of several functions, or for the inner one's."""
+        """Raise a ValueError for several latent functions, or if `inner` does not suit."""
         likelihood.check_single(f"approximation={type(self).__name__}", 'approximation="sod"')
         super().check_likelihood(likelihood)
 
@@ -204,13 +203,13 @@ class _LowRank(_Sized):
         """Return the posterior under a prior of rank m."""
         approximation = self.approximation(model.likelihood).with_few_sweeps()
         n = model.n_inputs
-        # C = I + R W R', and its Cholesky factor.
+        # Each iteration computes C = I + R W R' and its Cholesky factor.
         of_iterations = iteration_cost(approximation, m * n, m**2 * (n + m / 3.0))
         return HyperPosterior(model, approximation, cost=root_cost + of_iterations)
 
 
 @dataclass(eq=False)
-class Nystrom(_LowRank, _OfRows):
+class Nystrom(_LowRankApproximation, _RowsApproximation):
     """Posterior of theta under the Nystrom approximation of the prior covariance, of low rank.
 
     The covariances of all rows are approximated by their covariances with a subset of the rows. A
@@ -241,7 +240,7 @@ class Nystrom(_LowRank, _OfRows):
 
 
 @dataclass(eq=False)
-class EigenExact(_LowRank):
+class EigenExact(_LowRankApproximation):
     """Posterior of theta under the best approximation of low rank to the prior covariance.
 
     It keeps the largest eigenvalues. It is slower than the exact posterior and meant as a reference
@@ -260,17 +259,17 @@ class EigenExact(_LowRank):
     """
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> HyperPosterior:
-        """Return the posterior; nothing about it is random."""
+        """Return the posterior, which has no random parts; `rng` is not used."""
         n = model.n_inputs
         m = self.size(n)
         kept = EigenGP(model.covariance, model.observations, model.hyperprior, m)
-        # The tridiagonal form takes fewer operations, but these wait for memory.
+        # The operations of the tridiagonal form are few but wait for memory: hence the factor 5.
         root_cost = entry_cost(model) * n**2 + 5.0 * n**3 + 2.0 * m * n**2
         return self._posterior(kept, m, root_cost)
 
 
 #: The cheap posteriors of theta that have a name in the estimators.
-CHEAP: dict[str, type[CheapApproximation]] = {
+CHEAP_APPROXIMATIONS: dict[str, type[CheapApproximation]] = {
     "sod": SubsetOfData,
     "nystrom": Nystrom,
     "eigen": EigenExact,

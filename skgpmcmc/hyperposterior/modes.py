@@ -14,12 +14,12 @@ from ..approximations.base import Approximation, ApproximationFit, Sites
 from ..model.joint import LatentGP
 from .posterior import HyperPosterior, PosteriorPoint
 
-#: What the optimizer sees where K cannot be factored: worse than any data, and finite.
-_NOWHERE = 1e10
-#: Site tolerance of the searches; the error of the gradient is of this order.
+#: Objective without a density, in nats: finite for L-BFGS, and worse than for any data.
+_VALUE_WITHOUT_DENSITY = 1e10
+#: Site tolerance of searches: the relative error of the gradient is of this order.
 _SEARCH_TOLERANCE = 1e-6
-#: L-BFGS-B as a point estimate wants it.
-_PRECISE: Mapping[str, float] = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
+#: Stopping criteria of L-BFGS-B for point estimates: tighter than those of a design.
+_PRECISE_STOPPING: Mapping[str, float] = {"ftol": 1e-8, "gtol": 1e-4, "maxiter": 200}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,21 +54,21 @@ def find_mode(
     Parameters
     ----------
     model : LatentGP
-        Gives prior and likelihood.
+        Model with the prior and the likelihood.
     approximation : Approximation
-        Approximation; it is iterated to a tight tolerance, each time from its last result.
+        Approximation of the evidence. It is iterated to a tight tolerance, from its last sites.
     starts : sequence of ndarray of shape (p,)
         Natural logs.
     with_hyperprior : bool
         True: posterior mode on the log scale of theta. False: type-II maximum likelihood.
     bounds : ndarray of shape (p, 2), optional
-        Bounds on the scale of theta; by default they contain nearly all of the prior.
+        Bounds on the natural-log scale; by default they contain nearly all of the prior.
     """
     precise = approximation.with_tolerance(_SEARCH_TOLERANCE)
     if len(starts[0]) == 0:
         return Mode(precise.fit(model, starts[0]), True, "nothing to maximize over")
     posterior = HyperPosterior(model, precise, with_hyperprior=with_hyperprior)
-    runs = [climb(posterior, start, _PRECISE, bounds=bounds) for start in starts]
+    runs = [climb(posterior, start, _PRECISE_STOPPING, bounds=bounds) for start in starts]
     best = min(runs, key=lambda run: run.fun)
     fit = precise.fit(model, best.x)
     return Mode(fit, any(run.success for run in runs), str(best.message))
@@ -81,25 +81,26 @@ def climb(
     visit: Callable[[PosteriorPoint], Any] = lambda point: None,
     bounds: FloatArray | None = None,
 ) -> optimize.OptimizeResult:
-    """Search for a mode from a start, by L-BFGS; iterations begin at the sites of the last point.
+    """Climb from a start to a mode by L-BFGS; each fit begins at the sites of the last point.
 
     Parameters
     ----------
     posterior : HyperPosterior
-        Its approximation is iterated to its own tolerance.
+        Posterior of theta; its approximation is iterated to its own tolerance.
     start : ndarray of shape (p,)
         Natural logs.
     options : mapping of str to float
         Stopping criteria of L-BFGS-B.
     visit : callable
-        Is given every point with a density, in order. What it raises ends the search.
+        Called with every point that has a density, in order. An exception that it raises ends the
+        search.
     bounds : ndarray of shape (p, 2), optional
-        Bounds on the scale of theta; by default they contain nearly all of the prior.
+        Bounds on the natural-log scale; by default they contain nearly all of the prior.
 
     Returns
     -------
     OptimizeResult
-        What SciPy returns for minus the log density.
+        SciPy's result for minus the log density.
     """
     sites: Sites | None = None
 
@@ -107,7 +108,7 @@ def climb(
         nonlocal sites
         point = posterior.at(theta.copy(), sites)
         if point is None:
-            return _NOWHERE, np.zeros(len(theta))
+            return _VALUE_WITHOUT_DENSITY, np.zeros(len(theta))
         sites = point.sites
         visit(point)
         return -point.log_density, -point.gradient

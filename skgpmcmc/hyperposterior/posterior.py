@@ -1,7 +1,7 @@
 """The approximate posterior of theta: ``log q(y | theta) + log p(theta)``, with its gradient.
 
-Searches climb on it, trajectories explore it, cheap posteriors are it for a cheaper model, and
-where the evidence q(y | theta) is exact, chains have it as their target.
+Searches for modes and Hamiltonian trajectories use it. A cheap posterior is the approximate
+posterior of a cheaper model. If the evidence q(y | theta) is exact, it is the target of the chains.
 """
 
 from __future__ import annotations
@@ -22,45 +22,46 @@ from ..numerics.quadratic import Quadratic
 
 
 class PosteriorPoint(NamedTuple):
-    """A theta with its posterior density: a `DensityPoint` that holds no matrix."""
+    """A theta with its posterior density and gradient: a `DensityPoint` that holds no matrix."""
 
     position: FloatArray  # theta; (p,), natural logs
     log_density: float  # log evidence + log p(theta), and the correction if there is one
-    gradient: FloatArray  # (p,), of the log density; empty where none was asked for
+    gradient: FloatArray  # (p,), of the log density; empty without `with_gradient`
     log_evidence: float
-    evidence_gradient: FloatArray  # (p,), of the log evidence; empty as the other
+    evidence_gradient: FloatArray  # (p,), of the log evidence; empty like `gradient`
     sites: Sites
-    kept: Any = None  # what `HyperPosterior.keep` has returned
+    kept: Any = None  # result of `HyperPosterior.keep`
 
 
-_EMPTY = np.empty(0)
+#: Gradient of a point that is evaluated without gradient.
+_NO_GRADIENT = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
 class HyperPosterior:
     """``log q(y | theta) + log p(theta)`` in a model, up to a constant.
 
-    A density on which operators can move theta. Iterations of the approximation begin at given
-    sites, else at those interpolated for theta, else at the prior: in the last two cases the
-    density is one function of theta, whatever its tolerance. Value and gradient need not be those
-    of one function to the last digit: trajectories stay reversible whatever the force is.
+    Operators can move theta on this density. Iterations of the approximation begin at given sites,
+    else at the sites interpolated at theta, else at the prior. In the last two cases the density
+    is one function of theta for any tolerance. The gradient need not agree with the density to the
+    last digit, because leapfrog trajectories are reversible for any force.
 
     Attributes
     ----------
     model : LatentGP
     approximation : Approximation
-        The approximation of the evidence. For gradients its tolerance should be tight.
+        Approximation of the evidence. For precise gradients its tolerance must be tight.
     start : InterpolatedSites, optional
-        Where the iterations begin at any theta.
+        Sites at which the iterations begin at any theta.
     correction : Quadratic, optional
-        What is added to the log evidence, from the approximate to the exact one.
+        Difference of exact and approximate log evidence, which is added to the latter.
     keep : callable, optional
-        Returns, for q(f | y, theta) and the model, what a point keeps of q, whose matrices it does
-        not hold.
+        Computes, from q(f | y, theta) and the model, what a point keeps of q. Points do not hold
+        the matrices of q.
     with_gradient : bool
-        Whether points have gradients. Without them they take less time.
+        Whether points have gradients. A point without gradient takes less time.
     with_hyperprior : bool
-        Whether log p(theta) counts. Without it the density is that of type-II maximum likelihood.
+        Whether log p(theta) is added. Otherwise the density is that of type-II maximum likelihood.
     cost : float
         Approximate number of floating-point operations of one `at`, where a formula is known.
     """
@@ -75,10 +76,10 @@ class HyperPosterior:
     cost: float = np.nan
 
     def at(self, position: FloatArray, sites: Sites | None = None) -> PosteriorPoint | None:
-        """Return the point at theta (p,), iterations beginning at given sites.
+        """Return the point at theta (p,), with iterations that begin at `sites`.
 
-        None outside the support of the prior, where K is no covariance, and where the density or
-        its gradient is not finite.
+        The result is None outside the support of the prior, if K is not positive definite, and if
+        the density or its gradient is not finite.
         """
         log_hyperprior = 0.0
         slope = np.zeros(len(position))
@@ -91,14 +92,14 @@ class HyperPosterior:
         try:
             found = self._evaluate(position, sites)
             kept = None if self.keep is None else self.keep(found.q, self.model)
-        except NotPositiveDefiniteError:  # K, or what is made of it to be kept
+        except NotPositiveDefiniteError:  # K, or a matrix that `keep` needs
             return None
         log_density = found.log_evidence + log_hyperprior
         if self.correction is not None:
             value, of_correction = self.correction.value_and_gradient(position)
             log_density += float(value)
             slope = slope + of_correction
-        gradient = found.gradient + slope if self.with_gradient else _EMPTY
+        gradient = found.gradient + slope if self.with_gradient else _NO_GRADIENT
         if not math.isfinite(log_density + gradient.sum()):
             return None
         return PosteriorPoint(
@@ -116,9 +117,9 @@ class HyperPosterior:
             found = self.approximation.fit_with_gradient(self.model, theta, sites)
             return found._replace(gradient=self.model.pad(found.gradient))
         fit = self.approximation.fit(self.model, theta, sites)
-        return Evaluation(fit.q, fit.log_evidence, _EMPTY)
+        return Evaluation(fit.q, fit.log_evidence, _NO_GRADIENT)
 
 
-def mean_of(q: GaussianApproximation, model: LatentGP) -> FloatArray:
-    """Mean of f, (n,): what a point keeps where chains record it."""
+def keep_mean(q: GaussianApproximation, model: LatentGP) -> FloatArray:
+    """Return the mean of f (n,): the `keep` of a `HyperPosterior` whose chains record it."""
     return q.mean

@@ -1,4 +1,4 @@
-"""Choice of some of the rows, and an order of all, by how they are spread over the inputs."""
+"""Choice of a subset of the rows, and an order of all rows, by their distances."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 
-#: Rows that are put in order by distances at most.
+#: Most rows that are ordered by distance: the work grows with its product with n.
 _MOST_IN_ORDER = 3000
-#: The ways to choose rows.
-WAYS = ("random", "kmeans++", "maximin")
+#: Names of the ways to choose rows.
+ROW_CHOICES = ("random", "kmeans++", "maximin")
 
 
-def _in_proportion(rng: np.random.Generator, squared: FloatArray) -> int:
+def _draw_in_proportion(rng: np.random.Generator, squared: FloatArray) -> int:
     """Draw a row with a probability in proportion to its squared distance (k-means++)."""
     return int(np.searchsorted(np.cumsum(squared), rng.uniform() * squared.sum(), side="right"))
 
 
-def _farthest(squared: FloatArray) -> int:
-    """Return the row that is farthest from all that were chosen."""
+def _find_farthest(squared: FloatArray) -> int:
+    """Return the row that is farthest from all chosen rows."""
     return int(np.argmax(squared))
 
 
@@ -33,13 +33,13 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
     X : ndarray of shape (n, d)
         Inputs. Distances are computed after dividing the columns by their standard deviations.
     size : int
-        Number of rows to choose, at most n.
+        Number of rows that are chosen, at most n.
     way : {"random", "kmeans++", "maximin"}
         "random": every subset with equal probability. The others choose one row after the other,
         the first at random: "kmeans++" draws a row with probability proportional to its squared
         distance from the rows already chosen, "maximin" takes the farthest row.
     rng : Generator
-        Random numbers.
+        Random stream of the choice.
 
     Returns
     -------
@@ -53,30 +53,30 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
     if way == "random" or size == len(X):
         return np.sort(rng.choice(len(X), size, replace=False))
     first = int(rng.integers(len(X)))
-    next_row = _farthest if way == "maximin" else partial(_in_proportion, rng)
-    return np.sort(_one_by_one(_standardize(X), size, first, next_row))
+    next_row = _find_farthest if way == "maximin" else partial(_draw_in_proportion, rng)
+    return np.sort(_choose_one_by_one(_scale_columns(X), size, first, next_row))
 
 
-def farthest_first(X: FloatArray) -> IntArray:
-    """Order different rows of X such that those at the beginning are spread over all.
+def order_farthest_first(X: FloatArray) -> IntArray:
+    """Order different rows of X such that the first rows are spread over all rows.
 
-    It begins in the middle, and goes on with the row that is farthest from those before. Beyond
-    many rows the others follow as they are. The order depends on that of X where distances are
-    equal.
+    The order begins with the row nearest to the mean, and goes on with the row that is farthest
+    from the rows before. After many rows the remaining rows follow in the order of X. The order of
+    rows with equal distances depends on the order of X.
     """
-    Z = _standardize(X)
+    Z = _scale_columns(X)
     middle = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
     size = min(len(X), _MOST_IN_ORDER)
-    order = _one_by_one(Z, size, middle, _farthest)
+    order = _choose_one_by_one(Z, size, middle, _find_farthest)
     return np.concatenate([order, np.delete(np.arange(len(X)), order)])
 
 
-def _one_by_one(
+def _choose_one_by_one(
     Z: FloatArray, size: int, row: int, next_row: Callable[[FloatArray], int]
 ) -> IntArray:
-    """Choose rows one after the other, the first being `row`, by squared distances; (size,).
+    """Choose rows one after the other by squared distances, beginning with `row`; (size,).
 
-    These are the distances to the nearest of those before.
+    The distance of a row is that to the nearest row chosen before.
     """
     left = np.ones(len(Z), dtype=bool)
     squared = np.full(len(Z), np.inf)
@@ -85,13 +85,13 @@ def _one_by_one(
         chosen[i] = row
         left[row] = False
         squared = np.minimum(squared, ((Z - Z[row]) ** 2).sum(axis=1))
-        # Rounding must not choose a row twice; what is left may be copies of what was chosen.
+        # Rounding must not choose a row twice; all remaining rows may equal chosen rows.
         eligible = np.where(left, squared, 0.0) if squared[left].any() else left.astype(float)
         row = next_row(eligible) if left.any() else row
     return chosen
 
 
-def _standardize(X: FloatArray) -> FloatArray:
+def _scale_columns(X: FloatArray) -> FloatArray:
     """Divide the columns by their standard deviations."""
     spread = X.std(axis=0)
     return np.asarray(X / np.where(spread > 0.0, spread, 1.0))

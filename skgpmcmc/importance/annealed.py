@@ -1,8 +1,8 @@
 """Annealed importance sampling: p(y | theta) by a path from a Gaussian to the posterior of f.
 
 If a Gaussian q is far from p(f | y, theta), a few of its draws have nearly all of the importance
-weight. Draws that are moved along the path ``q^(1 - beta) (p(y | f) p(f | theta))^beta`` accumulate
-their weights in many small factors, so that these vary less.
+weight. Draws that move along the path ``q^(1 - beta) (p(y | f) p(f | theta))^beta`` accumulate
+their weights in many small factors, so that the weights vary less.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ from ..model.joint import LatentGP
 from ..model.observations import Observations
 from ..numerics.linalg import log_sum
 
-#: Sizes of a bracket after which a slice is given up, where rounding decides.
+#: Most shrinks of the bracket of a slice: beyond them only rounding decides.
 _MOST_SHRINKS = 100
-#: Share of the effective sample size that each temperature of an adaptive schedule keeps.
+#: Share of the effective sample size that a step of an adaptive schedule keeps: small steps.
 _KEPT_SHARE = 0.9
-#: Most temperatures of an adaptive schedule.
+#: Most temperatures of an adaptive schedule: bounds the time of a pilot run.
 _MOST_TEMPERATURES = 1000
-#: How far the log of a scale moves, times the error of the acceptance rate.
+#: Change of a log scale per unit error of the acceptance rate: each temperature tunes once.
 _GAIN = 1.0
-#: Draws that find a schedule.
+#: Particles of the pilot run that finds a schedule.
 N_PILOT = 64
 
 
 @dataclass(eq=False)
 class AnnealedParticles:
-    """Draws of f along the path, all moved together.
+    """Draws of f that move together along the path.
 
     Attributes
     ----------
     q : GaussianApproximation
-        Start of the path; normalized.
+        Start of the path; a normalized density.
     observed : Observations
-        Gives p(y | f).
+        Observations with the likelihood p(y | f).
     delta : ndarray of shape (n, N)
         f minus the mean of q.
     log_ratio : ndarray of shape (N,)
@@ -58,35 +58,35 @@ class AnnealedParticles:
     def draw(
         cls, model: LatentGP, q: GaussianApproximation, size: int, rng: np.random.Generator
     ) -> Self:
-        """Draw them from q."""
+        """Draw particles from q."""
         observed = model.observations_at(q.prior.theta)
-        delta = _deviations(q, size, rng)
-        return cls(q, observed, delta, _log_ratio(q, observed, delta))
+        delta = _draw_deviations(q, size, rng)
+        return cls(q, observed, delta, _log_density_ratio(q, observed, delta))
 
     @property
     def f(self) -> FloatArray:
-        """The draws; (n, N)."""
+        """The particles; (n, N)."""
         return self.q.mean[:, None] + self.delta
 
     def place(self, which: BoolArray, delta: FloatArray) -> None:
         """Move the draws of a mask (N,) to `delta` (n, m)."""
         self.delta[:, which] = delta
-        self.log_ratio[which] = _log_ratio(self.q, self.observed, delta)
+        self.log_ratio[which] = _log_density_ratio(self.q, self.observed, delta)
 
 
 class PathKernel(Protocol):
-    """A move of all draws; leaves ``q(f) exp(beta rho(f))``, the density of the path, unchanged.
+    """A move of all draws that leaves the density ``q(f) exp(beta rho(f))`` of the path unchanged.
 
     Attributes
     ----------
     operator : object or None
-        Has the ``log_scale`` from which tuning starts, and the ``target_acceptance`` to which the
-        scale is tuned; None for moves without a scale.
+        Operator with a ``log_scale`` from which tuning starts, and a ``target_acceptance`` to which
+        the scale is tuned; None for a move without a scale.
     """
 
     @property
     def operator(self) -> Any:
-        """What has a scale."""
+        """The operator whose scale is tuned, or None."""
 
     def move(
         self, particles: AnnealedParticles, beta: float, log_scale: float, rng: np.random.Generator
@@ -95,12 +95,12 @@ class PathKernel(Protocol):
 
 
 @dataclass(frozen=True)
-class EllipticalSlices:
-    """Elliptical slice moves around the mean of q, all draws in one batch.
+class EllipticalKernel:
+    """Elliptical slice moves around the mean of q, of all draws in one batch.
 
-    **Invariant:** leaves the density of the path unchanged: q takes the place of the Gaussian prior
-    of the move, and the other factor that of its likelihood. Each move costs one draw from q and
-    some evaluations of rho.
+    **Invariant:** leaves the density of the path unchanged, because q takes the place of the
+    Gaussian prior, and exp(beta rho) the place of the likelihood. Each move costs one draw from q
+    and some evaluations of rho.
 
     References
     ----------
@@ -112,11 +112,11 @@ class EllipticalSlices:
     def move(
         self, particles: AnnealedParticles, beta: float, log_scale: float, rng: np.random.Generator
     ) -> float:
-        """Move every draw; none is ever rejected."""
+        """Move every draw; an elliptical slice move is always accepted."""
         size = len(particles.log_ratio)
         level = beta * particles.log_ratio + np.log1p(-rng.uniform(size=size))
         begun = particles.delta.copy()
-        other = _deviations(particles.q, size, rng)
+        other = _draw_deviations(particles.q, size, rng)
         angle = rng.uniform(0.0, 2.0 * np.pi, size=size)
         low = angle - 2.0 * np.pi
         high = angle.copy()
@@ -125,7 +125,7 @@ class EllipticalSlices:
             (which,) = np.nonzero(waiting)
             turned = angle[which]
             delta = begun[:, which] * np.cos(turned) + other[:, which] * np.sin(turned)
-            log_ratio = _log_ratio(particles.q, particles.observed, delta)
+            log_ratio = _log_density_ratio(particles.q, particles.observed, delta)
             inside = log_ratio > level[which] / beta
             found = which[inside]
             particles.delta[:, found] = delta[:, inside]
@@ -140,7 +140,7 @@ class EllipticalSlices:
 
 
 @dataclass(frozen=True, eq=False)
-class Tempered:
+class TemperedLikelihood:
     """``p(y | f)^beta (q(f) / p(f | theta))^(1 - beta)``: the path over the prior, row by row.
 
     Attributes
@@ -148,7 +148,7 @@ class Tempered:
     observed : Observations
         p(y | f).
     q : GaussianApproximation
-        Start of the path; only its sites matter.
+        Start of the path; only its sites are used.
     beta : float
         Inverse temperature.
 
@@ -180,11 +180,11 @@ class Tempered:
         return Derivatives(first + of_sites, second - precision, third)
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
-        """Return a precision that depends on f; (n,)."""
+        """Return the Fisher information of the likelihood and the sites at f; (n,)."""
         return self._share + self.beta * self.observed.fisher_information(f)
 
     def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return another precision that depends on f, and its derivative; each (n,)."""
+        """Return the curvature of the likelihood and the sites at f, and its derivative; (n,)."""
         precision, slope = self.observed.curvature(f)
         return self._share + self.beta * precision, self.beta * slope
 
@@ -198,12 +198,14 @@ class Tempered:
         return np.asarray(self.q.weights + self.q.precision * self.q.mean)
 
 
-def _deviations(q: GaussianApproximation, size: int, rng: np.random.Generator) -> FloatArray:
-    """Draws from q less its mean; (n, N)."""
+def _draw_deviations(q: GaussianApproximation, size: int, rng: np.random.Generator) -> FloatArray:
+    """Draw f from q, and subtract the mean of q; (n, N)."""
     return q.sample(rng, size).f - q.mean[:, None]
 
 
-def _log_ratio(q: GaussianApproximation, observed: Observations, delta: FloatArray) -> FloatArray:
+def _log_density_ratio(
+    q: GaussianApproximation, observed: Observations, delta: FloatArray
+) -> FloatArray:
     """Log of p(y | f) p(f | theta) / q(f) for each column of f = mean + delta; (N,)."""
     f = q.mean[:, None] + delta
     return np.asarray(observed.totals(f) - q.log_ratio_of_deviation(delta))
@@ -213,11 +215,11 @@ class AnnealedEstimate(NamedTuple):
     """An unbiased estimate of p(y | theta)."""
 
     log_weights: FloatArray  # (N,), independent
-    particles: FloatArray  # (n, N): where the draws of f have ended
+    particles: FloatArray  # (n, N): the draws of f at the end of the path
 
     @classmethod
     def pool(cls, parts: Sequence[AnnealedEstimate]) -> AnnealedEstimate:
-        """Return the estimate from all draws together."""
+        """Return one estimate from the draws of several estimates."""
         log_weights, particles = zip(*parts, strict=True)
         return cls(np.concatenate(log_weights), np.concatenate(particles, axis=1))
 
@@ -241,8 +243,8 @@ class AnnealedEstimate(NamedTuple):
 class TemperatureSchedule(NamedTuple):
     """Temperatures of a path, and the scale of the moves at each."""
 
-    temperatures: FloatArray  # (B,): inverse ones, 0 < beta_1 < ... < beta_B = 1
-    log_scales: FloatArray  # (B,), of the kernel
+    temperatures: FloatArray  # (B,): inverse temperatures, 0 < beta_1 < ... < beta_B = 1
+    log_scales: FloatArray  # (B,): natural log of the kernel's scale at each
 
 
 def annealed_evidence(
@@ -252,7 +254,7 @@ def annealed_evidence(
     n_particles: int,
     rng: np.random.Generator,
     *,
-    kernel: PathKernel = EllipticalSlices(),
+    kernel: PathKernel = EllipticalKernel(),
     n_moves: int = 1,
 ) -> AnnealedEstimate:
     """Estimate p(y | theta) by annealed importance sampling, without bias.
@@ -260,16 +262,16 @@ def annealed_evidence(
     Parameters
     ----------
     model : LatentGP
-        Gives p(y | f).
+        Model whose likelihood p(y | f) is used.
     q : GaussianApproximation
         Start of the path, such as EP's Gaussian; without sites it is the prior.
-    schedule : Schedule
-        Temperatures and scales. With one temperature this is importance sampling from q. It must
-        not depend on these draws: see `find_schedule`.
+    schedule : TemperatureSchedule
+        Temperatures and scales. With one temperature the method is importance sampling from q. The
+        schedule must not depend on the draws of the estimate: see `find_schedule`.
     n_particles : int
-        Number N of independent runs, made together.
+        Number N of independent runs, computed in one batch.
     rng : numpy.random.Generator
-        For draws and moves.
+        Random stream of draws and moves.
     kernel : PathKernel
         The move at each temperature.
     n_moves : int, default=1
@@ -311,14 +313,14 @@ def find_schedule(
     temperatures: FloatArray | None,
     rng: np.random.Generator,
     *,
-    kernel: PathKernel = EllipticalSlices(),
+    kernel: PathKernel = EllipticalKernel(),
     n_pilot: int = N_PILOT,
     n_moves: int = 1,
 ) -> TemperatureSchedule:
-    """Find the scale at each temperature by a pilot run, and the temperatures if they are None.
+    """Find the scale at each temperature by a pilot run, and the temperatures if these are None.
 
-    Each temperature found then keeps 90 % of the effective sample size of the batch. An estimate
-    from the pilot draws themselves would be biased; with other draws it is unbiased.
+    Each step of temperature that is found keeps 90 % of the effective sample size of the batch. An
+    estimate from the pilot draws would be biased; an estimate from new draws is unbiased.
     """
     particles = AnnealedParticles.draw(model, q, n_pilot, rng)
     log_scale = 0.0 if kernel.operator is None else kernel.operator.log_scale
@@ -329,7 +331,7 @@ def find_schedule(
         if wanted is not None:
             beta = next(wanted)
         elif len(found) < _MOST_TEMPERATURES:
-            beta = _next(beta, particles.log_ratio)
+            beta = _find_next_temperature(beta, particles.log_ratio)
         else:
             beta = 1.0
         found.append((beta, log_scale))
@@ -340,7 +342,7 @@ def find_schedule(
     return TemperatureSchedule(*np.transpose(found))
 
 
-def _next(beta: float, log_ratio: FloatArray) -> float:
+def _find_next_temperature(beta: float, log_ratio: FloatArray) -> float:
     """Return the next temperature, 1 if the effective sample size allows it."""
 
     def excess(step: float) -> float:

@@ -1,4 +1,4 @@
-"""Importance densities: what a density of f and a reference for all theta are."""
+"""Protocols of importance densities: a density of f at one theta, and a reference for all theta."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ class Density(Protocol):
 
     @property
     def q(self) -> GaussianApproximation:
-        """The Gaussian it is made of; itself if it is Gaussian."""
+        """The Gaussian that the density modifies; the density itself if it is Gaussian."""
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
-        """Arrays of shape (n,) that make it again, with the prior; see `density_from`."""
+        """Arrays of shape (n,) from which `make_density` makes the density again."""
 
     def factorize(self) -> Density:
-        """Return itself, all factors made now: this is where a K that is no covariance shows."""
+        """Compute all matrix factors, and return the density.
+
+        Raises
+        ------
+        NotPositiveDefiniteError
+            If K is not positive definite.
+        """
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
@@ -33,7 +39,7 @@ class Density(Protocol):
 
 
 class ReferenceDensity(Protocol):
-    """Gives an importance density at any theta, a deterministic function of (model, theta)."""
+    """An importance density at any theta, as a deterministic function of (model, theta)."""
 
     def at(self, model: LatentGP, theta: FloatArray) -> Density:
         """Return the density at theta."""

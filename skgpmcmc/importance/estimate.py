@@ -16,16 +16,16 @@ from .sequential import draw_many, log_ratio_many
 
 
 class ImportanceEstimate(NamedTuple):
-    """An estimate of p(y | theta) and the weighted draws of f that it was made of."""
+    """An estimate of p(y | theta), and the weighted draws of f (particles) it is computed from."""
 
     log_likelihood: float  # log of the unbiased estimate, natural log
     particles: FloatArray  # (n, N): draws of f, one per column
     log_weights: FloatArray  # (N,)
 
     def draw_index(self, rng: np.random.Generator) -> int:
-        """Position of one particle, with probability proportional to its weight.
+        """Draw the position of a particle, with probability proportional to its weight.
 
-        Under the extended target of the pseudo-marginal chain that particle is an exact draw from
+        Under the extended target of the pseudo-marginal chain this particle is an exact draw from
         p(f | y, theta) (Andrieu, Doucet & Holenstein, 2010).
         """
         cumulative = np.cumsum(np.exp(self.log_weights - self.log_weights.max()))
@@ -33,7 +33,7 @@ class ImportanceEstimate(NamedTuple):
         return min(int(index), len(cumulative) - 1)
 
     def draw(self, rng: np.random.Generator) -> FloatArray:
-        """One particle with probability proportional to its weight; (n,)."""
+        """Draw a particle with probability proportional to its weight; (n,)."""
         return self.particles[:, self.draw_index(rng)]
 
     def with_particle(self, index: int, f: FloatArray, log_weight: float) -> ImportanceEstimate:
@@ -59,13 +59,13 @@ def importance_estimate(
     Parameters
     ----------
     model : LatentGP
-        Gives p(y | f).
+        Model whose likelihood p(y | f) is used.
     density : Density
-        The density g(f) at the theta in question. Any g is valid; a good one has little variance.
+        The importance density g(f) at one theta. Any g is valid; a good g gives little variance.
     n_draws : int
         Number of independent draws N.
     rng : numpy.random.Generator
-        For the draws.
+        Random stream of the draws.
     defensive : float in [0, 1), default=0.0
         Probability with which a draw is taken from the prior instead of g. A positive value
         bounds the weights of a bounded likelihood by max p(y | f) / defensive; with 0, as in
@@ -101,33 +101,33 @@ def estimate_many(
 ) -> list[ImportanceEstimate]:
     """Make an `importance_estimate` for each of several densities.
 
-    Rows in turn are drawn for all densities in one call. The result of each does not depend on the
-    other ones, to the last bit.
+    Sequential rows are drawn for all densities in one call. The result for a density does not
+    depend on the other densities, to the last bit.
     """
     keeps = [None] * len(densities) if retained is None else retained
-    # The other draws come from the prior.
+    # Draws that do not come from the density come from the prior (defensive mixture).
     from_density = [rng.uniform(size=n) >= defensive for n, rng in zip(n_draws, rngs, strict=True)]
     for mask, keep in zip(from_density, keeps, strict=True):
         if keep is not None:
             mask[0] = False
     sizes = [int(mask.sum()) for mask in from_density]
     drawn = draw_many(densities, rngs, sizes)
-    others = [
-        _from_prior(density, len(mask) - size, keep, rng)
+    prior_draws = [
+        _draw_from_prior(density, len(mask) - size, keep, rng)
         for density, mask, size, keep, rng in zip(
             densities, from_density, sizes, keeps, rngs, strict=True
         )
     ]
-    ratios = log_ratio_many(densities, others)
+    ratios = log_ratio_many(densities, prior_draws)
     return [
-        _combine(model, density, mask, own, f, log_ratio, defensive)
+        _weigh_mixture(model, density, mask, own, f, log_ratio, defensive)
         for density, mask, own, f, log_ratio in zip(
-            densities, from_density, drawn, others, ratios, strict=True
+            densities, from_density, drawn, prior_draws, ratios, strict=True
         )
     ]
 
 
-def _from_prior(
+def _draw_from_prior(
     density: Density, size: int, retained: FloatArray | None, rng: np.random.Generator
 ) -> FloatArray:
     """Draw f from the prior, with the retained f in place of the first draw; (n, size)."""
@@ -140,22 +140,22 @@ def _from_prior(
     return f
 
 
-def _combine(
+def _weigh_mixture(
     model: LatentGP,
     density: Density,
     mask: BoolArray,
     own: LatentDraws,
-    others: FloatArray,
-    log_ratio_of_others: FloatArray,
+    prior_draws: FloatArray,
+    log_ratio_of_prior_draws: FloatArray,
     defensive: float,
 ) -> ImportanceEstimate:
-    """Weight the draws from a density, which the mask marks, and those from the prior."""
+    """Weigh the draws from a density, at positions in the mask, and the draws from the prior."""
     prior = density.q.prior
     f = np.empty((prior.size, len(mask)), order="F")
     log_ratio = np.empty(len(mask))
     f[:, mask], log_ratio[mask] = own
-    f[:, ~mask] = others
-    log_ratio[~mask] = log_ratio_of_others
+    f[:, ~mask] = prior_draws
+    log_ratio[~mask] = log_ratio_of_prior_draws
     log_weights = model.observations_at(prior.theta).totals(f) - mix_with_prior(
         log_ratio, defensive
     )
@@ -175,7 +175,7 @@ def log_importance_weights(
 def weigh_many(
     model: LatentGP, densities: Sequence[Density], fs: Sequence[FloatArray], *, defensive: float
 ) -> list[FloatArray]:
-    """Compute `log_importance_weights` for each of several densities, with f of its own."""
+    """Compute `log_importance_weights` for several densities, each with its own f."""
     ratios = log_ratio_many(densities, fs)
     return [
         model.observations_at(density.q.prior.theta).totals(f)
@@ -185,7 +185,7 @@ def weigh_many(
 
 
 def mix_with_prior(log_ratio: FloatArray, defensive: float) -> FloatArray:
-    """Log of the density relative to the prior, a share of the draws being from that."""
+    """Return the log of the defensive mixture relative to the prior; `defensive` is its share."""
     if defensive == 0.0:
         return log_ratio
     return np.asarray(np.logaddexp(np.log1p(-defensive) + log_ratio, np.log(defensive)))

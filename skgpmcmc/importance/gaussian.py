@@ -1,4 +1,4 @@
-"""The Gaussian near p(f | y, theta) that importance densities are made of."""
+"""The Gaussian near p(f | y, theta) on which importance densities are based."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..approximations.base import GaussianApproximation, Sites
 from ..approximations.classwise import ClasswiseApproximation, average_sites
 from ..model.joint import LatentGP
 
-#: Share of the precision of averaged sites that is kept, for wider tails.
+#: Factor of the precision of averaged sites: wider tails than KL(q || p) gives.
 KEPT_PRECISION = 0.85
 
 
@@ -16,21 +16,21 @@ KEPT_PRECISION = 0.85
 def importance_gaussian(
     q: GaussianApproximation, model: LatentGP, start: Sites | None = None
 ) -> GaussianApproximation:
-    """Return the Gaussian that importance densities are made of: q itself, but for a softmax.
+    """Return the Gaussian of an importance density: q itself, except for a softmax.
 
-    With a softmax, `start` replaces the sites at which averaging begins.
+    For a softmax, averaging begins at the sites `start` instead of the sites of q.
     """
     return q
 
 
 @importance_gaussian.register(ClasswiseApproximation)
-def _of_softmax(
+def _average_and_widen(
     q: ClasswiseApproximation, model: LatentGP, start: Sites | None = None
 ) -> GaussianApproximation:
-    """Average the sites, and widen them.
+    """Average the sites of a softmax, and widen the Gaussian.
 
-    The Gaussian at the mode is a poor one. With averaged sites it is the nearest in the sense of
-    KL(q || p), and thus too narrow.
+    The Gaussian at the mode is a poor importance density. The Gaussian with averaged sites
+    minimizes KL(q || p), and is therefore too narrow.
     """
     if start is not None:
         q = ClasswiseApproximation(q.prior, start)

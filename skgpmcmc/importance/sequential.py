@@ -1,9 +1,10 @@
-"""An importance density that draws the values of some rows in turn, each given its target.
+"""An importance density that draws the latent values of some rows sequentially.
 
 Where the latent variance is large, the likelihood of a row near the border of a class acts like a
-bound on f, and no Gaussian is near p(f | y, theta). The values of such rows can be drawn in turn,
-from the Gaussian given those before, with the likelihood of this very row in the place of its site.
-The sites of rows still to come stay Gaussian: by them a draw knows of what lies ahead.
+bound on f, and no Gaussian is near p(f | y, theta). The latent values of such rows can be drawn
+sequentially (sequential importance sampling): each from the Gaussian given the values drawn before,
+with the likelihood of the row in the place of its site. The rows that are drawn later keep their
+Gaussian sites, so that a draw takes the data of these rows into account.
 """
 
 from __future__ import annotations
@@ -23,43 +24,44 @@ from ..approximations.base import GaussianApproximation, LatentDraws
 from ..model.observations import Observations
 from ..numerics.linalg import NotPositiveDefiniteError, solve_lower
 
-#: Added to the covariance of the values that are drawn in turn, relative to each variance: above
-#: what rounding takes away.
+#: Jitter on the covariance of sequential rows, as a share of each variance: larger than rounding.
 _VARIANCE_ROUNDING = 1e-12
-#: Values that those before leave less than this share of their variance are not drawn in turn; to
-#: what is left that does not matter.
+#: Least share of its variance that earlier rows leave a sequential row; less makes no difference.
 _DETERMINED = 1e-6
-#: Rows in turn that are drawn at once and do not know of one another, with a likelihood in closed
-#: form and with tables, where calls take most of the time.
-_BLOCKS = (1, 8)
-#: Bins of a value in turn: the ends between them, in its standard deviations given those before;
-#: the probability of each under the Gaussian, and of all below it; and where a likelihood is looked
-#: up in it.
+#: Sequential rows per block with a closed form: each row conditions on all rows before it.
+_PROBIT_BLOCK = 1
+#: Sequential rows per block with tables: rows of a block ignore each other, which saves calls.
+_TABLE_BLOCK = 8
+#: Ends between the bins of a sequential value, in standard deviations given the rows before.
 _ENDS = np.linspace(-4.5, 4.5, 31)
+#: Gaussian probability of all bins below each bin.
 _BELOW = np.concatenate([[0.0], ndtr(_ENDS)])
+#: Gaussian probability of each bin.
 _BIN_PROBABILITY = np.diff(_BELOW, append=1.0)
+#: Value at which the likelihood of each bin is looked up, in the same standard deviations.
 _MIDDLE = np.concatenate([_ENDS[:1], 0.5 * (_ENDS[1:] + _ENDS[:-1]), _ENDS[-1:]])
-#: Width of the cells of a table, in standard deviations of a margin.
+#: Width of the cells of a table, in standard deviations of the margin: finer than a bin.
 _CELL_WIDTH = 0.125
-#: Number of the cells of a table.
+#: Number of cells of a table: nine standard deviations on either side of the mean.
 _N_CELLS = 144
-#: How far from the mean of a margin the middle of the bins may be, in its standard deviations.
+#: Largest distance of the bins' center from the margin's mean, in sd: bins stay in the table.
 _FARTHEST_BIN = 4.0
-#: Masses of bins that are made at once.
+#: Bin masses that are computed in one call: a megabyte of doubles.
 _MASSES_PER_CALL = 2**17
-#: How far a log likelihood over its site falls, below its largest value in a table.
+#: Largest fall of log(likelihood / site) below its maximum in a table, in nats: exp stays > 0.
 _DEEPEST = 500.0
 
 
 @dataclass(frozen=True, eq=False)
 class SequentialApproximation:
-    """Law of f under a Gaussian q, but for rows i_1, ..., i_r, whose values come in turn.
+    """Law of f: a Gaussian q, except that rows i_1, ..., i_r are drawn sequentially.
 
-    With t the likelihood of a row and t~ its site in q,
-    ``g(f) = q(f) prod_k [t(f_k) / t~(f_k)] / Z_k``, Z_k the mean of t / t~ under q(f_k | f_<k). The
-    importance weight of a draw knows of these rows by the Z_k only, which vary little. That is in
-    closed form for a likelihood Phi(s f). Any other t / t~ is constant within bins of f_k, and rows
-    come in blocks, of which each knows of those before; what that changes is in the weight.
+    With t the likelihood of a row and t~ its site in q, the density is
+    ``g(f) = q(f) prod_k [t(f_k) / t~(f_k)] / Z_k``, where Z_k is the mean of t / t~ under
+    q(f_k | f_<k). The importance weight depends on the sequential rows only by the Z_k, which vary
+    little. For a likelihood Phi(s f) the draws and Z_k have a closed form. Any other t / t~ is
+    replaced by a function that is constant within bins of f_k, and rows are drawn in blocks, each
+    given the blocks before. The importance weight corrects for both simplifications exactly.
 
     Attributes
     ----------
@@ -68,7 +70,7 @@ class SequentialApproximation:
     observed : Observations
         p(y | f) of all rows, each with one latent value.
     rows : ndarray of shape (r,)
-        Positions of the rows, in turn; those first that are the least Gaussian.
+        Positions of the sequential rows in the order of drawing, the least Gaussian row first.
 
     References
     ----------
@@ -82,20 +84,23 @@ class SequentialApproximation:
     rows: IntArray
 
     def __getstate__(self) -> dict[str, Any]:
-        # What is cached is rebuilt on demand.
+        # The cached properties are left out of a pickle: they are computed again on demand.
         return {name: vars(self)[name] for name in ("q", "observed", "rows")}
 
     def factorize(self) -> Self:
         """See `Density`."""
-        _ = self.q.factorize(), self._turns
+        _ = self.q.factorize(), self._sequential
         return self
 
     @property
     def arrays(self) -> tuple[FloatArray, ...]:
-        """Sites, and the turn of every row, counted from 1, or 0; they make it again."""
-        turn = np.zeros(len(self.q.sites.shift))
-        turn[self.rows] = np.arange(len(self.rows)) + 1.0
-        return (*self.q.sites, turn)
+        """The sites, and the rank of every row in the order of drawing from 1; 0 if not sequential.
+
+        `make_density` makes the density from them.
+        """
+        rank = np.zeros(len(self.q.sites.shift))
+        rank[self.rows] = np.arange(len(self.rows)) + 1.0
+        return (*self.q.sites, rank)
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
@@ -103,56 +108,56 @@ class SequentialApproximation:
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
-        return _log_ratio_together([self], [f])[0]
+        return _compute_log_ratios([self], [f])[0]
 
     def _from_white(
-        self, white: FloatArray, u: FloatArray, log_ratio_of_turns: FloatArray
+        self, white: FloatArray, u: FloatArray, sequential_log_ratio: FloatArray
     ) -> LatentDraws:
-        """Make draws of f of whitened ones (rank, m), with u (r, m) of the rows in turn."""
-        turns = self._turns
-        white += turns.directions @ (u - turns.directions.T @ white)
+        """Make draws of f from whitened draws (rank, m) and innovations u (r, m) of the rows."""
+        sequential = self._sequential
+        white += sequential.directions @ (u - sequential.directions.T @ white)
         white = solve_lower(self.q.chol_white, white, transpose=True, overwrite=True)
         delta = self.q.prior.unwhiten(white)
-        log_ratio = self._log_ratio(delta, log_ratio_of_turns)
+        log_ratio = self._log_ratio(delta, sequential_log_ratio)
         return LatentDraws(self.q.mean[:, None] + delta, log_ratio)
 
-    def _log_ratio(self, delta: FloatArray, log_ratio_of_turns: FloatArray) -> FloatArray:
-        return np.asarray(self.q.log_ratio_of_deviation(delta) + log_ratio_of_turns)
+    def _log_ratio(self, delta: FloatArray, sequential_log_ratio: FloatArray) -> FloatArray:
+        return np.asarray(self.q.log_ratio_of_deviation(delta) + sequential_log_ratio)
 
     @cached_property
-    def _turns(self) -> _Turns:
-        return _Turns.of(self.q, self.observed, self.rows)
+    def _sequential(self) -> _SequentialRows:
+        return _SequentialRows.of(self.q, self.observed, self.rows)
 
 
-def rows_in_turn(skewness: FloatArray, noise: float) -> IntArray:
-    """Return the rows whose values are to be drawn in turn, the least Gaussian first.
+def choose_sequential_rows(skewness: FloatArray, noise: float) -> IntArray:
+    """Choose the rows whose latent values are drawn sequentially, the least Gaussian row first.
 
-    To leading order a margin of skewness g that is taken for a Gaussian adds ``g^2 / 6`` to the
-    relative variance of a weight. So rows are taken until the sum over the rest, with the mean
-    absolute skewness, is below the square of the noise: no more than one draw allows.
+    To leading order, a margin of skewness g that is replaced by a Gaussian adds ``g^2 / 6`` to the
+    relative variance of an importance weight. Rows become sequential until the sum over the other
+    rows, with their mean absolute skewness, is below the square of the noise.
 
     Parameters
     ----------
     skewness : ndarray of shape (D, n)
-        Of every margin at D points.
+        Skewness of the tilted distribution of every row, at D values of theta.
     noise : float
-        Standard deviation of the log estimate that is wanted.
+        Wanted standard deviation of the log-likelihood estimate.
     """
     mean = np.mean(np.abs(skewness), axis=0)
     order = np.argsort(-mean, kind="stable")
-    rest = np.cumsum(mean[order[::-1]] ** 2)[::-1] / 6.0  # of a row and all that come later
+    rest = np.cumsum(mean[order[::-1]] ** 2)[::-1] / 6.0  # sum over a row and all later rows
     return order[: np.count_nonzero(rest > noise**2)]
 
 
 def draw_many(
     densities: Sequence[Any], rngs: Sequence[np.random.Generator], sizes: Sequence[int]
 ) -> list[LatentDraws]:
-    """Draw f from each of several densities, as its `sample` does, to the last bit.
+    """Draw f from each of several densities; bit for bit the draws of its `sample`.
 
-    Rows in turn are drawn in one call for all densities that have as many of them.
+    Densities with equally many sequential rows draw these rows in one call.
     """
-    drawn = [_no_draws(density) for density in densities]
-    for group in _alike(densities, sizes):
+    drawn = [_make_no_draws(density) for density in densities]
+    for group in _group_alike(densities, sizes):
         streams = [rngs[i] for i in group]
         counts = [sizes[i] for i in group]
         own = [densities[i] for i in group]
@@ -166,13 +171,13 @@ def draw_many(
 
 
 def log_ratio_many(densities: Sequence[Any], fs: Sequence[FloatArray]) -> list[FloatArray]:
-    """Compute `log_ratio_to_prior` of each of several densities, to the last bit; f (n, m) each."""
+    """Compute bit for bit the `log_ratio_to_prior` of several densities, each with an f (n, m)."""
     ratios = [np.empty(0) for _ in densities]
-    for group in _alike(densities, [f.shape[1] for f in fs]):
+    for group in _group_alike(densities, [f.shape[1] for f in fs]):
         own = [densities[i] for i in group]
         latent = [fs[i] for i in group]
         if isinstance(own[0], SequentialApproximation):
-            found = _log_ratio_together(own, latent)
+            found = _compute_log_ratios(own, latent)
         else:
             found = [own[0].log_ratio_to_prior(latent[0])]
         for i, log_ratio in zip(group, found, strict=True):
@@ -180,18 +185,18 @@ def log_ratio_many(densities: Sequence[Any], fs: Sequence[FloatArray]) -> list[F
     return ratios
 
 
-def _no_draws(density: Any) -> LatentDraws:
+def _make_no_draws(density: Any) -> LatentDraws:
     return LatentDraws(np.empty((density.q.prior.size, 0)), np.empty(0))
 
 
-def _alike(densities: Sequence[Any], sizes: Sequence[int]) -> list[list[int]]:
-    """Positions of densities that can be handled in one call; those of size 0 are left out."""
+def _group_alike(densities: Sequence[Any], sizes: Sequence[int]) -> list[list[int]]:
+    """Group the positions of densities that one call can handle, without densities of size 0."""
     groups: dict[Any, list[int]] = {}
     for i, (density, size) in enumerate(zip(densities, sizes, strict=True)):
         key: Any = i
         if isinstance(density, SequentialApproximation):
-            turns = density._turns
-            key = (type(turns.factors), len(turns.rows))
+            sequential = density._sequential
+            key = (type(sequential.factors), len(sequential.rows))
         if size:
             groups.setdefault(key, []).append(i)
     return list(groups.values())
@@ -202,34 +207,34 @@ def _draw_together(
     rngs: Sequence[np.random.Generator],
     sizes: Sequence[int],
 ) -> list[LatentDraws]:
-    """Draw f from densities that are alike."""
+    """Draw f from densities of one group of `_group_alike`."""
     whites = [
         np.asfortranarray(rng.standard_normal((size, density.q.prior.rank)).T)
         for density, rng, size in zip(densities, rngs, sizes, strict=True)
     ]
-    turns = [density._turns for density in densities]
-    in_turn = turns[0].factors.draw(list(zip(turns, rngs, sizes, strict=True)))
+    sequential = [density._sequential for density in densities]
+    drawn = sequential[0].factors.draw(list(zip(sequential, rngs, sizes, strict=True)))
     return [
         density._from_white(white, *own)
-        for density, white, own in zip(densities, whites, in_turn, strict=True)
+        for density, white, own in zip(densities, whites, drawn, strict=True)
     ]
 
 
-def _log_ratio_together(
+def _compute_log_ratios(
     densities: Sequence[SequentialApproximation], fs: Sequence[FloatArray]
 ) -> list[FloatArray]:
-    """Compute `log_ratio_to_prior` of densities that are alike."""
+    """Compute `log_ratio_to_prior` for densities of one group of `_group_alike`."""
     deltas = [f - density.q.mean[:, None] for density, f in zip(densities, fs, strict=True)]
-    turns = [density._turns for density in densities]
-    in_turn = turns[0].factors.log_ratios(list(zip(turns, deltas, strict=True)))
+    sequential = [density._sequential for density in densities]
+    drawn = sequential[0].factors.log_ratios(list(zip(sequential, deltas, strict=True)))
     return [
-        density._log_ratio(delta, of_turns)
-        for density, delta, of_turns in zip(densities, deltas, in_turn, strict=True)
+        density._log_ratio(delta, of_sequential)
+        for density, delta, of_sequential in zip(densities, deltas, drawn, strict=True)
     ]
 
 
-def _side_by_side(parts: Sequence[FloatArray]) -> FloatArray:
-    """Put C matrices (r, m), m of any size, side by side, zeros between; (r, C, the largest m)."""
+def _pad_and_stack(parts: Sequence[FloatArray]) -> FloatArray:
+    """Stack C matrices (r, m) of any m, padded with zeros; (r, C, the largest m)."""
     if len(parts) == 1:
         return parts[0][:, None]
     whole = np.zeros((len(parts[0]), len(parts), max(part.shape[1] for part in parts)))
@@ -238,59 +243,60 @@ def _side_by_side(parts: Sequence[FloatArray]) -> FloatArray:
     return whole
 
 
-class _Turns(NamedTuple):
-    """The rows in turn: under q, ``f = mean + R u`` with R lower and u ~ N(0, I).
+class _SequentialRows(NamedTuple):
+    """Sequential rows in innovations: under q, ``f = mean + R u`` with R lower and u ~ N(0, I).
 
-    Given the rows of all blocks before, f_k has the mean ``mean_k + R_kk y_k``, y being `coupling`
-    times u. What is known of f_k where it is drawn is ``mean_k + R_kk (y_k + u_k)``.
+    Given the rows of all blocks before, f_k has the mean ``mean_k + R_kk y_k``, where y is
+    `coupling` times u. A draw of row k uses ``f_k = mean_k + R_kk (y_k + u_k)``, which ignores the
+    rows before it in its own block.
     """
 
     rows: IntArray  # (r,)
-    directions: FloatArray  # (rank of K, r), of u among the whitened draws of q; orthonormal
+    directions: FloatArray  # (rank of K, r), orthonormal: u as whitened draws of q
     inverse: FloatArray  # (r, r), of R
     coupling: FloatArray  # (r, r); lower, and zero within blocks
-    factors: _Probits | _Tables  # t / t~ of every row
-    block: int  # rows that are drawn at once
+    factors: _ProbitFactors | _TabulatedFactors  # t / t~ of every row
+    block: int  # number of rows that are drawn at once
 
     @classmethod
     def of(cls, q: GaussianApproximation, observed: Observations, rows: IntArray) -> Self:
-        """Prepare them; rows that those before determine are left out."""
+        """Factorize q at the rows; rows that the rows before determine are left out."""
         half = q.prior.half_given(q.chol_white, rows)
         gram = half.T @ half
         gram.flat[:: len(gram) + 1] *= 1.0 + _VARIANCE_ROUNDING
-        factor = _factor(gram)
+        factor = _factorize_gram(gram)
         free = factor.diagonal() ** 2 > _DETERMINED * gram.diagonal()
         if not free.all():
             rows = rows[free]
             half = half[:, free]
             gram = gram[np.ix_(free, free)]
-            factor = _factor(gram)
+            factor = _factorize_gram(gram)
         inverse, _ = lapack.dtrtri(factor, lower=1)
         spread = factor.diagonal()
         sd = np.sqrt(gram.diagonal())
-        factors = _Probits.of(q, observed, rows, spread) or _Tables.of(
+        factors = _ProbitFactors.of(q, observed, rows, spread) or _TabulatedFactors.of(
             q, observed.of_inputs(rows), rows, spread, sd
         )
-        size = _BLOCKS[isinstance(factors, _Tables)]
+        size = _PROBIT_BLOCK if isinstance(factors, _ProbitFactors) else _TABLE_BLOCK
         block = np.arange(len(rows)) // size
         coupling = np.where(block[:, None] > block, factor / spread[:, None], 0.0)
         return cls(rows, half @ inverse.T, inverse, coupling, factors, size)
 
 
-#: Turns, a random stream, and how many draws.
-_Drawing = tuple[_Turns, np.random.Generator, int]
-#: u, (r, size), and the log of what turns make of the density of q there, (size,).
-_Drawn = tuple[FloatArray, FloatArray]
-#: Turns, and f - mean of all rows, (n, m).
-_Comparing = tuple[_Turns, FloatArray]
+#: Sequential rows of a density, its random stream, and the number of draws.
+_DrawJob = tuple[_SequentialRows, np.random.Generator, int]
+#: Innovations u (r, size), and log prod_k [t / t~] / Z_k of each draw, (size,).
+_SequentialDraws = tuple[FloatArray, FloatArray]
+#: Sequential rows of a density, and f - mean of all rows, (n, m).
+_RatioJob = tuple[_SequentialRows, FloatArray]
 
 
-class _Probits(NamedTuple):
-    """Likelihoods Phi(s (f + offset)), s a sign.
+class _ProbitFactors(NamedTuple):
+    """The factors t / t~ for likelihoods Phi(s (f + offset)), where s is a sign.
 
-    Given the rows before, f_k has a Gaussian cavity: what q says without the site of the row. Then
-    ``z = (mean + offset) / (s scale)`` with the mean of the cavity and scale^2 = 1 + its variance;
-    z is affine in y, and Z_k is proportional to Phi(z).
+    Given the rows before, f_k has a Gaussian cavity distribution, which is q without the site of
+    the row. With the mean of the cavity, and scale^2 = 1 + its variance,
+    ``z = (mean + offset) / (s scale)`` is affine in y, and Z_k is proportional to Phi(z).
     """
 
     constant: FloatArray  # (r,), of z
@@ -306,13 +312,13 @@ class _Probits(NamedTuple):
     def of(
         cls, q: GaussianApproximation, observed: Observations, rows: IntArray, spread: FloatArray
     ) -> Self | None:
-        """Return those of some rows, or None where p(y | f) is something else."""
+        """Return the factors of some rows; None if p(y | f) of a row is no Phi(s f)."""
         signs = observed.probit_signs()
         if signs is None:
             return None
         shift, precision = (part[rows] for part in q.sites)
         offset = np.zeros(len(rows)) if observed.offset is None else observed.offset[rows]
-        # No cavity is wider than the prior; rounding must not say so.
+        # Rounding must not make a cavity wider than the prior.
         cavity = 1.0 / np.maximum(spread**-2 - precision, 1.0 / q.prior.variance[rows])
         wider = cavity / spread**2
         scale = signs[rows] * np.sqrt(1.0 + cavity)
@@ -322,17 +328,17 @@ class _Probits(NamedTuple):
         return cls(constant, slope, scale, cavity, spread, offset, shift, mean + offset)
 
     @staticmethod
-    def draw(jobs: Sequence[_Drawing]) -> list[_Drawn]:
+    def draw(jobs: Sequence[_DrawJob]) -> list[_SequentialDraws]:
         """Draw f_k from Phi(s (f_k + offset)) times its cavity.
 
-        With e ~ N(0, 1), s (f_k + offset + e) > 0 is a Gaussian that is cut at zero.
+        With e ~ N(0, 1), the sum s (f_k + offset + e) is a Gaussian truncated to positive values.
         """
         several, rngs, sizes = zip(*jobs, strict=True)
         n_rows = len(several[0].rows)
         streams = list(zip(rngs, sizes, strict=True))
-        log_uniform = -_side_by_side([r.standard_exponential((n_rows, m)) for r, m in streams])
-        noise = _side_by_side([r.standard_normal((n_rows, m)) for r, m in streams])
-        values = _stack(several)
+        log_uniform = -_pad_and_stack([r.standard_exponential((n_rows, m)) for r, m in streams])
+        noise = _pad_and_stack([r.standard_normal((n_rows, m)) for r, m in streams])
+        values = _stack_factors(several)
         constant, slope, signed_scale, cavity, spread, offset, shift, _ = values
         closer = 1.0 - spread**2 / cavity
         noise *= np.sqrt(cavity) / (abs(signed_scale) * spread)
@@ -345,19 +351,19 @@ class _Probits(NamedTuple):
             cut = ndtri_exp(log_ndtr(z) + log_uniform[rows])
             return np.asarray(noise[rows] + of_z[rows] * z - of_cut[rows] * cut)
 
-        u, y = _in_turn(several, sizes, draw)
-        return _split_draws(u, _of_probits(values, u, y), sizes)
+        u, y = _draw_sequentially(several, sizes, draw)
+        return _split_draws(u, _log_probit_ratio(values, u, y), sizes)
 
     @staticmethod
-    def log_ratios(jobs: Sequence[_Comparing]) -> list[FloatArray]:
-        """Log of what turns make of the density of q, for each job; (m,)."""
-        u, y, sizes = _places(jobs)
-        log_ratio = _of_probits(_stack([turns for turns, _ in jobs]), u, y)
+    def log_ratios(jobs: Sequence[_RatioJob]) -> list[FloatArray]:
+        """Log of prod_k [t / t~] / Z_k at each f of each job; (m,)."""
+        u, y, sizes = _find_coordinates(jobs)
+        log_ratio = _log_probit_ratio(_stack_factors([sequential for sequential, _ in jobs]), u, y)
         return [part for _, part in _split_draws(u, log_ratio, sizes)]
 
 
-def _of_probits(values: Sequence[FloatArray], u: FloatArray, y: FloatArray) -> FloatArray:
-    """Log of ``Phi(s f) N(f; cavity) / (Phi(z) N(u; 0, 1) / R_kk)``, f with its offset."""
+def _log_probit_ratio(values: Sequence[FloatArray], u: FloatArray, y: FloatArray) -> FloatArray:
+    """Log of ``Phi(s f) N(f; cavity) / (Phi(z) N(u; 0, 1) / R_kk)``, f including its offset."""
     constant, slope, signed_scale, cavity, spread, _, _, mean = values
     z = constant + slope * y
     f = mean + spread * (y + u)
@@ -365,10 +371,11 @@ def _of_probits(values: Sequence[FloatArray], u: FloatArray, y: FloatArray) -> F
     return log_ndtr(np.copysign(f, f * signed_scale)) - log_ndtr(z) + 0.5 * (u * u - off)
 
 
-class _Tables(NamedTuple):
-    """Any t / t~, constant within bins of u_k: a draw is in one of them, and Gaussian within it.
+class _TabulatedFactors(NamedTuple):
+    """The factors t / t~ for any likelihood, constant within bins of u_k.
 
-    What belongs to a bin is looked up at its middle, in a table that all draws share.
+    A draw chooses a bin, and is Gaussian within the bin. The value of t / t~ for a bin is looked up
+    at the bin's middle, in a table that all draws share.
     """
 
     heights: FloatArray  # (r, number of cells), relative to the largest
@@ -383,7 +390,7 @@ class _Tables(NamedTuple):
         spread: FloatArray,
         sd: FloatArray,
     ) -> Self:
-        """Tabulate what was `observed` at some rows, around the means of q; `sd` is of margins."""
+        """Tabulate t / t~ of some rows around the means of q; `sd` is that of their margins."""
         middle = _CELL_WIDTH * (np.arange(_N_CELLS) + 0.5 - 0.5 * _N_CELLS)
         away = sd[:, None] * middle
         with np.errstate(over="ignore", invalid="ignore"):
@@ -392,17 +399,17 @@ class _Tables(NamedTuple):
                 q.weights[rows][:, None] - 0.5 * q.precision[rows][:, None] * away
             )
             height -= np.max(height, axis=1, where=height < np.inf, initial=-np.inf, keepdims=True)
-        deep = ~(height > -_DEEPEST)  # or no number
+        deep = ~(height > -_DEEPEST)  # also true for NaN
         return cls(np.exp(np.where(deep, -_DEEPEST, height)), spread / sd)
 
     @staticmethod
-    def draw(jobs: Sequence[_Drawing]) -> list[_Drawn]:
-        """Draw the bin of u_k first, and then the place in it."""
+    def draw(jobs: Sequence[_DrawJob]) -> list[_SequentialDraws]:
+        """Draw the bin of u_k first, and then u_k within the bin."""
         several, rngs, sizes = zip(*jobs, strict=True)
         n_rows = len(several[0].rows)
         streams = zip(rngs, sizes, strict=True)
-        uniform = _side_by_side([r.uniform(size=(n_rows, m)) for r, m in streams])
-        mass_at = _mass(several)
+        uniform = _pad_and_stack([r.uniform(size=(n_rows, m)) for r, m in streams])
+        mass_at = _make_mass_function(several)
         ratio = np.empty(uniform.shape)
 
         def draw(rows: slice, y: FloatArray) -> FloatArray:
@@ -419,14 +426,14 @@ class _Tables(NamedTuple):
             ratio[rows] = own / (share * total)
             return np.asarray(ndtri(np.minimum(np.maximum(below, 1e-300), 1.0 - 1e-16)))
 
-        u, _ = _in_turn(several, sizes, draw)
+        u, _ = _draw_sequentially(several, sizes, draw)
         return _split_draws(u, np.log(ratio), sizes)
 
     @staticmethod
-    def log_ratios(jobs: Sequence[_Comparing]) -> list[FloatArray]:
-        """Log of what turns make of the density of q, for each job; (m,)."""
-        u, y, sizes = _places(jobs)
-        mass_at = _mass([turns for turns, _ in jobs])
+    def log_ratios(jobs: Sequence[_RatioJob]) -> list[FloatArray]:
+        """Log of prod_k [t / t~] / Z_k at each f of each job; (m,)."""
+        u, y, sizes = _find_coordinates(jobs)
+        mass_at = _make_mass_function([sequential for sequential, _ in jobs])
         ratio = np.empty(u.shape)
         bins = np.searchsorted(_ENDS, u, side="right")
         n_at_once = max(_MASSES_PER_CALL // (len(_BIN_PROBABILITY) * u[0].size), 1)
@@ -434,24 +441,28 @@ class _Tables(NamedTuple):
             some = slice(begin, begin + n_at_once)
             mass = mass_at(some, y[some])
             own = bins[some]
-            total = sum(mass[1:], start=mass[0])  # in the same order whatever the shape
+            total = sum(
+                mass[1:], start=mass[0]
+            )  # np.sum would add in an order that depends on the shape
             ratio[some] = np.take_along_axis(mass, own[None], axis=0)[0] / (
                 _BIN_PROBABILITY[own] * total
             )
         return [part for _, part in _split_draws(u, np.log(ratio), sizes)]
 
 
-def _mass(several: Sequence[_Turns]) -> Callable[[Any, FloatArray], FloatArray]:
-    """Return a function of rows and of their y, (..., C, m), that gives the mass of each bin.
+def _make_mass_function(
+    several: Sequence[_SequentialRows],
+) -> Callable[[Any, FloatArray], FloatArray]:
+    """Make the function that computes the mass of each bin, for some rows and their y (..., C, m).
 
-    Its result is of shape (number of bins, ..., C, m).
+    The result of the function has the shape (number of bins, ..., C, m).
     """
-    heights, share = _stack(several)
+    heights, share = _stack_factors(several)
     table = np.moveaxis(heights, 1, 2).ravel()
     per_cell = share / _CELL_WIDTH
     farthest = _FARTHEST_BIN / _CELL_WIDTH
     begin = _N_CELLS * (np.arange(share.size).reshape(share.shape) + 0.5)
-    # Where the middle of each bin is in the table, at y = 0.
+    # Position of the middle of each bin in the table, at y = 0.
     place = np.multiply.outer(_MIDDLE, per_cell) + begin
 
     def mass_at(rows: Any, y: FloatArray) -> FloatArray:
@@ -463,28 +474,30 @@ def _mass(several: Sequence[_Turns]) -> Callable[[Any, FloatArray], FloatArray]:
     return mass_at
 
 
-def _stack(several: Sequence[_Turns]) -> list[FloatArray]:
-    """What the factors of several turns have for each row, side by side; each (r, ..., C, 1)."""
-    parts = zip(*(turns.factors for turns in several), strict=True)
+def _stack_factors(several: Sequence[_SequentialRows]) -> list[FloatArray]:
+    """Stack each field of the factors of several densities; each (r, ..., C, 1)."""
+    parts = zip(*(sequential.factors for sequential in several), strict=True)
     return [np.stack(part, axis=-1)[..., None] for part in parts]
 
 
-def _in_turn(
-    several: Sequence[_Turns], sizes: Sequence[int], draw: Callable[[slice, FloatArray], FloatArray]
+def _draw_sequentially(
+    several: Sequence[_SequentialRows],
+    sizes: Sequence[int],
+    draw: Callable[[slice, FloatArray], FloatArray],
 ) -> tuple[FloatArray, FloatArray]:
-    """Make u and y, each (r, C, m), block after block.
+    """Draw u, and compute y, each (r, C, m), block after block.
 
     Parameters
     ----------
-    several : sequence of _Turns
-        C of them, with equally many rows.
+    several : sequence of _SequentialRows
+        Sequential rows of C densities, equally many in each.
     sizes : sequence of int
-        Draws of each; m is the largest.
+        Number of draws from each density; m is the largest.
     draw : callable
-        Returns u of some rows, given those rows and their y.
+        Returns u of some rows, for a slice of rows and their y.
     """
     n_rows = len(several[0].rows)
-    # Each by itself and contiguous: how a product is rounded depends on its memory.
+    # One contiguous array per density: the rounding of a product depends on the memory layout.
     drawn = [np.empty((n_rows, size)) for size in sizes]
     y = np.zeros((n_rows, len(sizes), max(sizes)))
     for begin in range(0, n_rows, several[0].block):
@@ -494,26 +507,28 @@ def _in_turn(
         u = draw(some, y[some])
         for i, size in enumerate(sizes):
             drawn[i][some] = u[:, i, :size]
-    return _side_by_side(drawn), y
+    return _pad_and_stack(drawn), y
 
 
-def _places(jobs: Sequence[_Comparing]) -> tuple[FloatArray, FloatArray, list[int]]:
-    """Return u and y, each (r, C, m), and m of each job."""
-    drawn = [turns.inverse @ delta[turns.rows] for turns, delta in jobs]
-    shifts = [turns.coupling @ u for (turns, _), u in zip(jobs, drawn, strict=True)]
-    return _side_by_side(drawn), _side_by_side(shifts), [u.shape[1] for u in drawn]
+def _find_coordinates(jobs: Sequence[_RatioJob]) -> tuple[FloatArray, FloatArray, list[int]]:
+    """Compute u and y of given f, each (r, C, m), and the number m of f in each job."""
+    drawn = [sequential.inverse @ delta[sequential.rows] for sequential, delta in jobs]
+    shifts = [sequential.coupling @ u for (sequential, _), u in zip(jobs, drawn, strict=True)]
+    return _pad_and_stack(drawn), _pad_and_stack(shifts), [u.shape[1] for u in drawn]
 
 
-def _split_draws(u: FloatArray, log_ratio: FloatArray, sizes: Sequence[int]) -> list[_Drawn]:
-    """Return u, (r, size), of each, and the sum of the log ratios over its rows.
+def _split_draws(
+    u: FloatArray, log_ratio: FloatArray, sizes: Sequence[int]
+) -> list[_SequentialDraws]:
+    """Return u (r, size) of each density, and the sum of its log ratios over the rows.
 
-    Each sum by itself: the order in which numbers are added depends on the shape.
+    The sums are computed one by one, because the order of additions depends on the shape.
     """
     return [(u[:, i, :m], log_ratio[:, i, :m].sum(axis=0)) for i, m in enumerate(sizes)]
 
 
-def _factor(gram: FloatArray) -> FloatArray:
-    """Lower Cholesky factor of a small matrix, which counts for nothing beside those of n rows."""
+def _factorize_gram(gram: FloatArray) -> FloatArray:
+    """Factorize a small matrix; it is not counted, as its cost is negligible beside n rows."""
     factor, info = lapack.dpotrf(gram, lower=1, clean=1)
     if info != 0:
         raise NotPositiveDefiniteError(f"Cholesky factorization failed at pivot {info}")

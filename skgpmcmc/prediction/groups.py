@@ -9,7 +9,7 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 from ..importance.density import Density
-from ..importance.interpolated import density_from
+from ..importance.interpolated import make_density
 from ..model.joint import LatentGP
 from ..model.prior import GaussianPrior
 
@@ -49,7 +49,7 @@ class Group(NamedTuple):
 
     def make_density(self) -> Density:
         """Return the density near p(f | y, theta), factored anew at every call."""
-        return density_from(self.model, self.make_prior(), *self.density_arrays)
+        return make_density(self.model, self.make_prior(), *self.density_arrays)
 
     def split_into_portions(self) -> Iterator[Group]:
         """Give the draws in portions that fit in memory.

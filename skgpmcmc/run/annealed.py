@@ -18,7 +18,7 @@ from ..approximations.laplace import Laplace
 from ..approximations.whitened import gaussian_family
 from ..importance.annealed import (
     AnnealedEstimate,
-    EllipticalSlices,
+    EllipticalKernel,
     PathKernel,
     TemperatureSchedule,
     annealed_evidence,
@@ -191,7 +191,7 @@ def _start_at_prior(model: LatentGP, theta: FloatArray) -> GaussianApproximation
 
 #: Constructors of the moves, given the number of leapfrog steps, by the values of `kernel`.
 _KERNELS: dict[str, Callable[[int], PathKernel]] = {
-    "elliptical_slice": lambda max_leapfrog: EllipticalSlices(),
+    "elliptical_slice": lambda max_leapfrog: EllipticalKernel(),
     "hmc": lambda max_leapfrog: TrajectoryKernel(Trajectory(max_steps=max_leapfrog)),
     "rmhmc": lambda max_leapfrog: RiemannianKernel(RiemannianTrajectory(max_steps=max_leapfrog)),
 }

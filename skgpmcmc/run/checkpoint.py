@@ -23,7 +23,7 @@ import scipy
 
 from .._warnings import warn
 from ..chain.counts import sum_counts
-from ..chain.executor import Done, perform
+from ..chain.executor import TaskResult, perform
 from ..chain.segment import Segment, join_segments, sample
 from ..parallel.workers import Call
 from ..storage.archive import StoredRecord, from_arrays, to_arrays
@@ -161,7 +161,7 @@ class Checkpoint:
                 _read_result(written, _unwritten_part(call))
                 for written, call in zip(batch[1], self._calls, strict=True)
             ]
-            if any(isinstance(result, Done) and result.cut for result in results):
+            if any(isinstance(result, TaskResult) and result.cut for result in results):
                 return results  # not stored: another run would not be cut short at the same place
             if is_new:
                 self._batches.append(batch)

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._table_repr import TableRepr
 from .._typing import FloatArray
-from ..chain.counts import Counts, acceptance_rates, sum_counts
+from ..chain.counts import ChainCounts, acceptance_rates, sum_counts
 from ..numerics.linalg import OperationCount
 from ..setup.report import EmulatorReport
 from .convergence import ConvergenceGoal, summarize_convergence
@@ -231,7 +231,9 @@ def summary_fields(samples: Sequence[FloatArray]) -> dict[str, Any]:
     }
 
 
-def count_fields(chains: Sequence[Counts], before: Counts, n_inputs: int) -> dict[str, Any]:
+def count_fields(
+    chains: Sequence[ChainCounts], before: ChainCounts, n_inputs: int
+) -> dict[str, Any]:
     """Return the fields of `Diagnostics` that follow from counts, of the chains and before them."""
     sampling = sum_counts(chains)
     whole = sum_counts([sampling, before])

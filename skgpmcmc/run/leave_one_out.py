@@ -13,9 +13,9 @@ from scipy.special import logsumexp
 
 from .._table_repr import TableRepr
 from .._typing import FloatArray, IntArray
-from ..chain.segment import at_work
+from ..chain.segment import count_work
 from ..importance.density import ReferenceDensity
-from ..importance.left_out import Query, Settled
+from ..importance.left_out import DensityQuery, FittedPosterior
 from ..model.joint import LatentGP
 from ..model.observations import ExtraTargets
 from ..numerics.linalg import NotPositiveDefiniteError
@@ -154,7 +154,7 @@ def integrated_densities(
     model : LatentGP
         The model of the draws.
     reference : ReferenceDensity or None
-        The Gaussian approximation that the chains use at each theta, see `Settled.at`.
+        The Gaussian approximation that the chains use at each theta, see `FittedPosterior.at`.
     draws : Draws
         Draws of theta.
     given : GivenRows
@@ -195,7 +195,7 @@ def _thin(theta: FloatArray) -> FloatArray:
     return theta[:, np.linspace(0, n_draws - 1, n).round().astype(np.intp)]
 
 
-def _make_queries(model: LatentGP, given: GivenRows, label: float | None) -> list[Query]:
+def _make_queries(model: LatentGP, given: GivenRows, label: float | None) -> list[DensityQuery]:
     """Return the queries for the densities of `PointwiseDensities`: observed, kept, left out."""
     observed = model.observations
     rows, weight = given
@@ -204,19 +204,22 @@ def _make_queries(model: LatentGP, given: GivenRows, label: float | None) -> lis
     left[left < np.finfo(float).eps * len(rows) * total] = 0.0  # the rounding error of a zero
     own = ExtraTargets(observed.y[rows], weight)
     asked = own if label is None else ExtraTargets(np.full(len(rows), label), np.ones(len(rows)))
-    queries = [Query(rows, left, own), Query(rows, total, asked)]
-    return queries if label is None else [*queries, Query(rows, left, asked)]
+    queries = [DensityQuery(rows, left, own), DensityQuery(rows, total, asked)]
+    return queries if label is None else [*queries, DensityQuery(rows, left, asked)]
 
 
 def _log_densities_at(
-    model: LatentGP, reference: ReferenceDensity | None, thetas: FloatArray, queries: list[Query]
+    model: LatentGP,
+    reference: ReferenceDensity | None,
+    thetas: FloatArray,
+    queries: list[DensityQuery],
 ) -> FloatArray:
     """Return the log densities that are asked for at each theta; (m, n_queries, n_given)."""
     found = np.empty((len(thetas), len(queries), len(queries[0].rows)))
-    with at_work():
+    with count_work():
         for own, theta in zip(found, thetas, strict=True):
             try:
-                settled = Settled.at(model, theta, reference)
+                settled = FittedPosterior.at(model, theta, reference)
                 own[:] = [settled.log_density_given(query) for query in queries]
             except NotPositiveDefiniteError as error:
                 raise ValueError(

@@ -12,9 +12,9 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations.base import Approximation
-from ..chain.counts import Counts
+from ..chain.counts import ChainCounts
 from ..chain.executor import ITERATIONS_PER_EVALUATION
-from ..chain.segment import at_work
+from ..chain.segment import count_work
 from ..chain.time_limit import TimeLimit
 from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
@@ -110,7 +110,7 @@ class ConvergenceStatus(NamedTuple):
 
     @classmethod
     def of(
-        cls, chains: Sequence[tuple[FloatArray, Sequence[str]]], counts: Counts
+        cls, chains: Sequence[tuple[FloatArray, Sequence[str]]], counts: ChainCounts
     ) -> ConvergenceStatus:
         """Summarize draws (n_chains, n_draws, k) of every model, with k names each."""
         summaries = [summarize_convergence(draws) for draws, _ in chains]
@@ -188,7 +188,7 @@ def time_iteration(model: LatentGP, approximation: Approximation | None) -> floa
     )
     seconds = []
     low_rank = False
-    with at_work(), suppress(NotPositiveDefiniteError):
+    with count_work(), suppress(NotPositiveDefiniteError):
         for _ in range(2):  # the first evaluation finds memory and libraries cold
             begin = time.perf_counter()
             prior = some.prior_at(some.start).factorize()

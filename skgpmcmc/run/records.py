@@ -11,8 +11,8 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations.base import Approximation
-from ..chain.counts import Counts, sum_counts
-from ..chain.segment import Segment, at_work, join_segments
+from ..chain.counts import ChainCounts, sum_counts
+from ..chain.segment import Segment, count_work, join_segments
 from ..importance.density import ReferenceDensity
 from ..model.joint import LatentGP
 from ..parallel.workers import Workers
@@ -49,8 +49,8 @@ class Draws:
 
     theta: FloatArray
     f: FloatArray
-    chain_counts: list[Counts]
-    warmup_counts: Counts
+    chain_counts: list[ChainCounts]
+    warmup_counts: ChainCounts
     marked: FloatArray | None = None
     f_is_mean: bool = False
 
@@ -118,7 +118,7 @@ def _draw_latent(
     rng = np.random.default_rng(seed)
     f = np.empty((len(thetas), model.n_latent))
     begins = np.flatnonzero(np.r_[True, (thetas[1:] != thetas[:-1]).any(axis=1)])
-    with at_work():
+    with count_work():
         for begin, end in zip(begins, [*begins[1:], len(thetas)], strict=True):
             q = approximation.fit(model, thetas[begin]).q
             f[begin:end] = q.sample(rng, end - begin).f.T

@@ -14,16 +14,16 @@ import numpy as np
 
 from ..approximations.base import Approximation
 from ..chain import time_limit
-from ..chain.counts import Counts, sum_counts
-from ..chain.executor import Done, perform
+from ..chain.counts import ChainCounts, sum_counts
+from ..chain.executor import TaskResult, perform
 from ..chain.segment import Segment, switch
-from ..chain.time_limit import TimeLimit, until
+from ..chain.time_limit import TimeLimit, apply_limit
 from ..hyperposterior.cheap import CheapApproximation
 from ..model.joint import LatentGP
 from ..numerics.linalg import OperationCount
 from ..parallel.workers import Call, Workers
 from ..samplers.base import Sampler
-from ..setup.request import Prepared, Request
+from ..setup.request import PreparedChains, Request
 from ..transitions.mapping import count_marked
 from .progress import Monitor, WorkPlan
 from .records import Draws, ModelRun, PausedChain
@@ -44,7 +44,7 @@ class SetUpResult(NamedTuple):
     """Result of the set-up of one model."""
 
     model: LatentGP  # as the chains sample it
-    prepared: Prepared  # the transition, and the starts of the chains
+    prepared: PreparedChains  # the transition, and the starts of the chains
     operations: OperationCount  # of the set-up
 
     def burn_in_calls(self) -> list[Call]:
@@ -65,7 +65,7 @@ class SetUpResult(NamedTuple):
             Results of the `burn_in_calls`.
         """
         model, own, operations = self
-        set_up_counts = Counts(n_evaluations=own.n_evaluations, operations=operations)
+        set_up_counts = ChainCounts(n_evaluations=own.n_evaluations, operations=operations)
         n_chains = len(burnt_in)
         p = len(own.thetas[0])
         n_marked = count_marked(own.transition)
@@ -73,7 +73,7 @@ class SetUpResult(NamedTuple):
             theta=np.empty((n_chains, 0, p)),
             f=np.empty((n_chains, 0, model.n_latent)),
             marked=np.empty((n_chains, 0, n_marked, p)) if n_marked else None,
-            chain_counts=[Counts() for _ in burnt_in],
+            chain_counts=[ChainCounts() for _ in burnt_in],
             warmup_counts=sum_counts([set_up_counts, *(segment.counts for segment in burnt_in)]),
             f_is_mean=not own.draws_latent,
         )
@@ -146,7 +146,7 @@ def _set_up(
         settings.n_warmup,
         settings.cheap,
     )
-    with until(TimeLimit()) as executor.limit:
+    with apply_limit(TimeLimit()) as executor.limit:
         prepared = settings.sampler.set_up(request, executor)
     executor.rounds.monitor.limit.was_noticed |= executor.limit.was_noticed
     return SetUpResult(model, prepared, executor.operations)
@@ -229,7 +229,7 @@ class _SetUpExecutor:
             joblib.delayed(perform)(function, item, self.limit, i < n_needed)
             for i, item in enumerate(items)
         ]
-        done: list[Done] = workers.run(calls, f"{stage.partition(':')[0]}{self._class_label}")
+        done: list[TaskResult] = workers.run(calls, f"{stage.partition(':')[0]}{self._class_label}")
         for result in done:
             self.operations.add(result.operations)
         self.limit.spent = sum(result.seconds for result in done)
@@ -253,7 +253,7 @@ class _SetUpExecutor:
         self.limit.end = -np.inf
         self.rounds.monitor.limit.was_noticed = True
 
-    def _report_effort(self, done: list[Done], iterations_per_call: float) -> None:
+    def _report_effort(self, done: list[TaskResult], iterations_per_call: float) -> None:
         """Report an estimate of the time of the whole run, once, from the first complete calls."""
         seconds = [result.seconds / iterations_per_call for result in done if not result.cut]
         if seconds and not self.rounds.has_reported_effort:

@@ -1,7 +1,7 @@
 """Samplers: named combinations of transitions.
 
-A sampler is a configuration object (scikit-learn can clone it and search over its fields). For an
-approximation and a model, it makes the set-up that prepares the chains.
+A sampler is a configuration object, which scikit-learn can clone and tune by a grid search. Its
+method `set_up` prepares the chains of a model.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any
 from ..approximations import APPROXIMATIONS
 from ..approximations.base import Approximation
 from ..approximations.exact import Exact
-from ..hyperposterior.cheap import CHEAP, CheapApproximation
+from ..hyperposterior.cheap import CHEAP_APPROXIMATIONS, CheapApproximation
 from .base import Collapsed, Marginal, PseudoMarginal, Sampler
 from .mapped import DiscretizingChain, MappedSampler, TemperedTransitions
 from .within_gibbs import (
@@ -58,7 +58,7 @@ SAMPLERS: dict[str, type[Sampler]] = {
 }
 
 
-def in_use(
+def find_settings_in_use(
     sampler: Sampler,
     approximation: Approximation,
     n_importance: int | None,
@@ -67,7 +67,7 @@ def in_use(
     """Return the settings of a fit that have an effect, by the name of the parameter."""
     used = {"sampler": _name_of(sampler, SAMPLERS)}
     if cheap is not None:
-        used["approximation"] = _name_of(cheap, CHEAP)
+        used["approximation"] = _name_of(cheap, CHEAP_APPROXIMATIONS)
     elif sampler.approximates:
         used["approximation"] = _name_of(approximation, APPROXIMATIONS)
     if sampler.estimates and not isinstance(approximation, Exact):
@@ -76,12 +76,12 @@ def in_use(
 
 
 def _name_of(part: Any, known: Mapping[str, type]) -> str:
-    """Name of a part as the estimators call it; a stranger shows its class."""
+    """Return the name of a part in the estimators; a user's own part has the name of its class."""
     names = [name for name, kind in known.items() if type(part) is kind]
     return names[0] if names else type(part).__name__
 
 
-#: Those in which f and theta move in turn, which any likelihood allows.
+#: Samplers with alternating moves of f and theta, for any likelihood with one latent function.
 WITHIN_GIBBS = ("sa", "aa", "asis", "surr", "khr")
-#: Those in which a cheap posterior leads theta, which any likelihood allows too.
+#: Samplers that propose theta from a cheap posterior, for any likelihood.
 MAPPED = ("discretizing", "tempered")

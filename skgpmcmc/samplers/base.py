@@ -1,6 +1,6 @@
-"""The base class of samplers, and samplers of theta with f integrated out.
+"""The base class of samplers, and the samplers of theta with f integrated out.
 
-These integrate f out by an unbiased estimate, approximately, or exactly.
+f is integrated out by an unbiased estimate, by an approximation, or exactly.
 """
 
 from __future__ import annotations
@@ -19,21 +19,20 @@ from ..model.kernels import check_gradient
 from ..setup.emulated import set_up_emulated
 from ..setup.random_walk import set_up_random_walk
 from ..setup.report import EmulatorSettings
-from ..setup.request import N_IMPORTANCE, Prepared, Request
-from ..setup.schedule import Schedule
+from ..setup.request import N_IMPORTANCE, PreparedChains, Request
+from ..setup.schedule import WarmUpSchedule
 from ..transitions.metropolis import MarginalMetropolis
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 
-#: Warm-up iterations of a sampler whose moves are tuned.
+#: Default warm-up iterations of a sampler whose moves are tuned.
 _N_TUNED = 500
-#: Warm-up iterations of a sampler whose set-up learns.
+#: Default warm-up iterations of a sampler that learns: burn-in from overdispersed starts.
 _N_BURN_IN = 10
-#: Rounds of a set-up that learns, as progress counts them: with so many batches of work every such
-#: set-up begins, and the last round takes all batches that follow.
+#: Rounds of a set-up that learns, for progress reports: the last round has all later batches.
 _LEARNING_ROUNDS = 4
-#: Evaluations that a set-up learns from, about, for each hyper-parameter.
+#: Approximate evaluations per hyper-parameter of a set-up that learns, for progress reports.
 _N_LEARNED = 30
-
+#: Names of the moves of `PseudoMarginal`.
 _MOVE_NAMES = ("emulated", "trajectories", "random_walk")
 
 
@@ -50,15 +49,15 @@ class Sampler(Configuration, ABC):
 
     #: Whether f is integrated out exactly, so that no approximation is needed.
     integrates_f: ClassVar[bool] = False
-    #: Name of the approximation that suits it best; None where it uses none.
+    #: Name of the approximation that suits the sampler best; None if it uses none.
     best_approximation: ClassVar[str | None] = "ep"
-    #: Matrices of n x n doubles that a worker holds at most, for each latent function; measured.
+    #: Most n x n matrices of doubles that a worker holds per latent function, as measured.
     n_matrices: ClassVar[float] = 9.0
-    #: Whether it estimates p(y | theta), by `n_importance` draws.
+    #: Whether the sampler estimates p(y | theta) by `n_importance` draws.
     estimates: ClassVar[bool] = False
-    #: Whether its moves come from a cheap posterior, which the estimator's `approximation` names.
+    #: Whether proposals come from a cheap posterior, which the estimator's `approximation` names.
     moves_by_cheap: ClassVar[bool] = False
-    #: Whether it works with likelihoods that have several latent functions.
+    #: Whether the sampler works with likelihoods that have several latent functions.
     many_functions: ClassVar[bool] = True
 
     target_acceptance: float = 0.25
@@ -89,7 +88,7 @@ class Sampler(Configuration, ABC):
             check_gradient(model.covariance, remedy)
 
     def prepare_model(self, model: LatentGP) -> LatentGP:
-        """Return the model that it samples; by default the same."""
+        """Return the model that is sampled; by default the same."""
         return model
 
     @property
@@ -104,8 +103,10 @@ class Sampler(Configuration, ABC):
         return _N_BURN_IN if self.learns else _N_TUNED
 
     def n_set_up_rounds(self, n_warmup: int) -> int:
-        """Return the number of rounds before the first draw; in the last one chains settle."""
-        begun = _LEARNING_ROUNDS if self.learns else 1 + len(Schedule.of_length(n_warmup).windows)
+        """Return the number of rounds before the first draw; the last round is burn-in."""
+        begun = (
+            _LEARNING_ROUNDS if self.learns else 1 + len(WarmUpSchedule.of_length(n_warmup).windows)
+        )
         return begun + 1
 
     def n_set_up_evaluations(self, dim: int) -> int:
@@ -113,7 +114,7 @@ class Sampler(Configuration, ABC):
         return _N_LEARNED * dim if self.learns else 0
 
     @abstractmethod
-    def set_up(self, request: Request, workers: Executor) -> Prepared:
+    def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Prepare the chains of one model; workers do the work."""
 
 
@@ -138,8 +139,8 @@ class PseudoMarginal(Sampler):
     noise : float > 0, default=0.24
         Target of ``n_importance="auto"`` for every model: standard deviation of the estimate of
         log p(y | theta). The number of importance draws at every theta follows from it, and so do
-        the rows whose values a draw takes in turn, whatever ``n_importance`` is. Not used with
-        ``moves="random_walk"``.
+        the rows whose values a draw takes sequentially, whatever ``n_importance`` is. Not used
+        with ``moves="random_walk"``.
     """
 
     estimates: ClassVar[bool] = True
@@ -160,7 +161,7 @@ class PseudoMarginal(Sampler):
         """Whether the set-up learns an emulator, rather than that warm-up tunes a walk."""
         return self.moves != "random_walk"
 
-    def set_up(self, request: Request, workers: Executor) -> Prepared:
+    def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Learn an emulator, or tune a random walk."""
         if self.learns:
             settings = EmulatorSettings(
@@ -195,7 +196,7 @@ class Marginal(Sampler):
     """
 
     n_matrices: ClassVar[float] = 7.0
-    # The q of several functions has no predictions.
+    # Predictions from q are implemented for one latent function only.
     many_functions: ClassVar[bool] = False
 
     moves: str = "emulated"
@@ -210,7 +211,7 @@ class Marginal(Sampler):
         """Whether the set-up learns an emulator, rather than that warm-up tunes a walk."""
         return self.moves != "random_walk"
 
-    def set_up(self, request: Request, workers: Executor) -> Prepared:
+    def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Learn an emulator of the approximate evidence, or tune a random walk on it."""
         if self.learns:
             return set_up_emulated(request, workers, None)
@@ -251,6 +252,6 @@ class Collapsed(Sampler):
         """Whether the set-up learns an emulator, or trajectories: always."""
         return True
 
-    def set_up(self, request: Request, workers: Executor) -> Prepared:
+    def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Learn an emulator of the evidence, or trajectories; `n_importance` is not used."""
         return set_up_emulated(request, workers, None, draws_latent=False)

@@ -11,21 +11,21 @@ from typing import Any, ClassVar
 from .._params import check_in, check_integer
 from ..approximations.exact import Exact
 from ..chain.executor import Executor
-from ..hyperposterior.cheap import CHEAP, CheapApproximation, evidence_cost
+from ..hyperposterior.cheap import CHEAP_APPROXIMATIONS, CheapApproximation, evidence_cost
 from ..likelihoods.base import Likelihood
-from ..setup.mapped import Mapped, set_up_mapped
-from ..setup.request import N_IMPORTANCE, Prepared, Request
-from ..transitions import mapping
+from ..setup.mapped import MappedSettings, set_up_mapped
+from ..setup.request import N_IMPORTANCE, PreparedChains, Request
 from ..transitions.langevin import Langevin
-from ..transitions.mapping import DiscretizingMap, Layer
+from ..transitions.mapping import DiscretizingMap, Layer, TemperedProposal
 from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, RandomWalk
 from ..transitions.operator import Operator
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from .base import Sampler
-from .within_gibbs import hyper_moves
+from .within_gibbs import make_hyper_moves
 
-#: Iterations that tune R: a cheap posterior is evaluated many times in each.
+#: Default tuning iterations of R: few, as each evaluates a cheap posterior many times.
 _N_WARMUP = 100
+#: Names of the operators R.
 _OPERATORS = ("slice", "mh", "hmc")
 
 
@@ -81,28 +81,32 @@ class MappedSampler(Sampler):
         """Return the discarded iterations per chain; `wanted` is None for the sampler's choice."""
         return _N_WARMUP if wanted is None else wanted
 
-    def set_up(self, request: Request, workers: Executor) -> Prepared:
+    def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Choose the size m of the cheap posterior if it is "auto", and tune R on pi*."""
-        assert request.cheap is not None  # the estimator makes sure
+        assert request.cheap is not None  # the estimator always provides one
         cheap = self._cheap(request.cheap)
         count = N_IMPORTANCE if request.n_importance is None else request.n_importance
         cost = evidence_cost(request.model, request.approximation)
         if not isinstance(request.approximation, Exact):
             cost += 2.0 * count * float(request.model.n_inputs) ** 2
         operator = self._operator(len(request.model.start))
-        make = self._maker(partial(_exact, request.approximation, count, self.defensive))
-        wanted = Mapped(cheap, [operator] * len(cheap), self._n_updates(len(cheap)), make, cost)
+        make = self._maker(partial(_make_exact, request.approximation, count, self.defensive))
+        wanted = MappedSettings(
+            cheap, [operator] * len(cheap), self._n_updates(len(cheap)), make, cost
+        )
         return set_up_mapped(request, wanted, workers)
 
     def _operator(self, dim: int) -> Operator:
         own = self.operator
-        operator = own if isinstance(own, Operator) else hyper_moves(dim, self.max_leapfrog)[own]
+        operator = (
+            own if isinstance(own, Operator) else make_hyper_moves(dim, self.max_leapfrog)[own]
+        )
         if self.target_acceptance is None or operator.target_acceptance is None:
             return operator
         return operator.with_target(self.target_acceptance)
 
     def _cheap(self, first: CheapApproximation) -> Sequence[CheapApproximation]:
-        """Return what makes the cheap posterior of each layer."""
+        """Return the cheap approximation of each layer."""
         return (first,)
 
     @abstractmethod
@@ -111,17 +115,17 @@ class MappedSampler(Sampler):
 
     @abstractmethod
     def _maker(self, exact: Any) -> Any:
-        """Return what makes the move of theta from layers; workers can be sent it."""
+        """Return the function that makes the move of theta from layers; it can be pickled."""
 
 
-def _exact(approximation: Any, count: int, defensive: float, proposal: Any, name: str) -> Any:
-    """Return what evaluates the target: the closed form, or an estimate."""
+def _make_exact(approximation: Any, count: int, defensive: float, proposal: Any, name: str) -> Any:
+    """Make the transition that evaluates the target, in closed form or by an estimate."""
     if isinstance(approximation, Exact):
         return MarginalMetropolis(approximation, proposal, name=name)
     return PseudoMarginalMetropolis(approximation, proposal, count, defensive, name)
 
 
-def _discretizing(
+def _make_discretizing(
     exact: Any, n_moves: int, jump: int, layers: Sequence[Layer]
 ) -> DiscretizingMap[Any]:
     (layer,) = layers
@@ -129,9 +133,7 @@ def _discretizing(
 
 
 def _make_tempered(exact: Any, layers: Sequence[Layer]) -> MetropolisHastings[Any]:
-    made: MetropolisHastings[Any] = exact(
-        mapping.TemperedTransitions(layers), "tempered transitions"
-    )
+    made: MetropolisHastings[Any] = exact(TemperedProposal(layers), "tempered transitions")
     return made
 
 
@@ -172,7 +174,7 @@ class DiscretizingChain(MappedSampler):
         return (1,)
 
     def _maker(self, exact: Any) -> Any:
-        return partial(_discretizing, exact, self.n_moves, self.jump)
+        return partial(_make_discretizing, exact, self.n_moves, self.jump)
 
 
 @dataclass(eq=False)
@@ -205,7 +207,7 @@ class TemperedTransitions(MappedSampler):
             if not isinstance(layer, CheapApproximation):
                 raise ValueError(
                     "sampler: layers must be cheap posteriors such as "
-                    f"{CHEAP['sod'].__name__}(m=0.1); got {layer!r}."
+                    f"{CHEAP_APPROXIMATIONS['sod'].__name__}(m=0.1); got {layer!r}."
                 )
             layer.check()
             if len(layer.candidates(1000)) > 1:

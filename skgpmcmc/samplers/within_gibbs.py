@@ -18,7 +18,7 @@ from ..model.joint import GPState, LatentGP
 from ..model.kernels import variance_position
 from ..parameterizations.base import Parameterization
 from ..setup.random_walk import set_up_sweep
-from ..setup.request import Prepared, Request
+from ..setup.request import PreparedChains, Request
 from ..transitions.base import Transition
 from ..transitions.compose import Sweep
 from ..transitions.elliptical_slice import EllipticalSlice
@@ -40,44 +40,44 @@ from ..transitions.riemannian import RiemannianTrajectory
 from ..transitions.slice import UnivariateSlice
 from .base import Sampler
 
-AnOperator = TypeVar("AnOperator", bound=Operator)
+OperatorT = TypeVar("OperatorT", bound=Operator)
 
-#: Share of the step of a standard normal target with which tuning begins.
-_CAUTION = float(np.log(0.5))
+#: First log scale relative to that for a standard normal target: cautious, as tuning enlarges it.
+_LOG_FIRST_SCALE = float(np.log(0.5))
 
 
-def latent_moves(dim: int, max_leapfrog: int) -> dict[str, Transition[GPState]]:
+def make_latent_moves(dim: int, max_leapfrog: int) -> dict[str, Transition[GPState]]:
     """Return the named moves of f, with the scales from which tuning starts.
 
     `dim` is the length of f, and `max_leapfrog` the maximum number of leapfrog steps.
     """
-    walk = _begun(RandomWalk(), dim)
-    trajectory = _begun(Trajectory(max_steps=max_leapfrog), dim)
+    walk = _with_first_scale(RandomWalk(), dim)
+    trajectory = _with_first_scale(Trajectory(max_steps=max_leapfrog), dim)
     return {
         "mh": LatentUpdate(walk, MassShape()),
         "mh_v1": LatentUpdate(walk, PriorShape()),
         "mh_v2": CrankNicolson(walk.log_scale),
-        "smmala": LatentUpdate(_begun(Langevin(), dim)),
+        "smmala": LatentUpdate(_with_first_scale(Langevin(), dim)),
         "elliptical_slice": EllipticalSlice(),
         "hmc": LatentUpdate(trajectory, MassShape()),
         "hmc_v1": LatentUpdate(trajectory, CurvatureShape()),
         "hmc_v2": LatentUpdate(trajectory, PriorShape()),
-        "rmhmc": LatentUpdate(_begun(RiemannianTrajectory(max_steps=max_leapfrog), dim)),
+        "rmhmc": LatentUpdate(_with_first_scale(RiemannianTrajectory(max_steps=max_leapfrog), dim)),
     }
 
 
-def hyper_moves(dim: int, max_leapfrog: int) -> dict[str, Operator]:
+def make_hyper_moves(dim: int, max_leapfrog: int) -> dict[str, Operator]:
     """Return the named moves of theta, with the scales from which tuning starts."""
     return {
-        "mh": _begun(RandomWalk(), dim),
-        "hmc": _begun(Trajectory(max_steps=max_leapfrog), dim),
-        "smmala": _begun(Langevin(), dim),
+        "mh": _with_first_scale(RandomWalk(), dim),
+        "hmc": _with_first_scale(Trajectory(max_steps=max_leapfrog), dim),
+        "smmala": _with_first_scale(Langevin(), dim),
         "slice": UnivariateSlice(),
     }
 
 
-def _begun(operator: AnOperator, dim: int) -> AnOperator:
-    return operator.with_log_scale(operator.typical_log_scale(dim) + _CAUTION)
+def _with_first_scale(operator: OperatorT, dim: int) -> OperatorT:
+    return operator.with_log_scale(operator.typical_log_scale(dim) + _LOG_FIRST_SCALE)
 
 
 @dataclass(eq=False)
@@ -104,9 +104,9 @@ class WithinGibbs(Sampler):
 
     best_approximation: ClassVar[str | None] = None
     n_matrices: ClassVar[float] = 12.0
-    # Moves know one factor of K.
+    # The moves of f are implemented for one factor of K only.
     many_functions: ClassVar[bool] = False
-    #: Whether theta moves before f does, and starts chains.
+    #: Whether theta moves before f in an iteration; the first move starts the chains.
     _theta_first: ClassVar[bool] = False
 
     target_acceptance: float | None = None  # type: ignore[assignment]
@@ -122,7 +122,7 @@ class WithinGibbs(Sampler):
         for name in ("n_latent", "max_leapfrog"):
             check_integer(f"sampler: {name}", getattr(self, name), 1)
         check_flag("sampler: learn_shape", self.learn_shape)
-        known = sorted(latent_moves(1, 1))
+        known = sorted(make_latent_moves(1, 1))
         if isinstance(self.latent, Transition):
             if self.latent.moves_theta:
                 raise ValueError(
@@ -134,7 +134,7 @@ class WithinGibbs(Sampler):
                 f"sampler: latent must be one of {known} or a Transition; got {self.latent!r}."
             )
 
-    def set_up(self, request: Request, workers: Executor) -> Prepared:
+    def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Tune every move on the posterior itself; `n_importance` is not used."""
         model = request.model
         latent = [(self._latent_move(model.n_inputs), self.n_latent)]
@@ -147,14 +147,14 @@ class WithinGibbs(Sampler):
     def _latent_move(self, dim: int) -> Transition[GPState]:
         if isinstance(self.latent, Transition):
             return self.latent
-        return latent_moves(dim, self.max_leapfrog)[self.latent]
+        return make_latent_moves(dim, self.max_leapfrog)[self.latent]
 
     @abstractmethod
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
-        """Return the moves of theta in an iteration, each of which is made once."""
+        """Return the moves of theta in an iteration, in their order."""
 
-    def _with_target(self, operator: AnOperator) -> AnOperator:
-        """Return the operator, to be tuned to the acceptance rate that is wanted, if any is."""
+    def _with_target(self, operator: OperatorT) -> OperatorT:
+        """Return the operator with the target acceptance rate of the sampler, if it has one."""
         if self.target_acceptance is None or operator.target_acceptance is None:
             return operator
         return operator.with_target(self.target_acceptance)
@@ -172,15 +172,15 @@ class Augmented(WithinGibbs):
         Move of theta: "mh", "hmc", "smmala" or "slice", or a configured operator.
     """
 
-    #: Under which theta moves, in this order.
-    _under: ClassVar[tuple[type[Parameterization], ...]]
+    #: Parameterizations under which theta moves, in this order.
+    _parameterizations: ClassVar[tuple[type[Parameterization], ...]]
 
     hyper: Any = "mh"
 
     def check(self) -> None:
         """Raise a ValueError that names a field with an impossible value."""
         super().check()
-        known = sorted(hyper_moves(1, 1))
+        known = sorted(make_hyper_moves(1, 1))
         if not isinstance(self.hyper, Operator) and self.hyper not in known:
             raise ValueError(
                 f"sampler: hyper must be one of {known} or an Operator; got {self.hyper!r}."
@@ -194,11 +194,14 @@ class Augmented(WithinGibbs):
     def _operator(self, dim: int) -> Operator:
         if isinstance(self.hyper, Operator):
             return self._with_target(self.hyper)
-        return self._with_target(hyper_moves(dim, self.max_leapfrog)[self.hyper])
+        return self._with_target(make_hyper_moves(dim, self.max_leapfrog)[self.hyper])
 
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
         operator = self._operator(len(request.model.start))
-        return [HyperUpdate(parameterization(), operator) for parameterization in self._under]
+        return [
+            HyperUpdate(parameterization(), operator)
+            for parameterization in self._parameterizations
+        ]
 
 
 @dataclass(eq=False)
@@ -215,12 +218,12 @@ class Ancillary(Augmented):
     Filippone, Zhong & Girolami (2013), sections 2.1 and 3.
     """
 
-    _under = (parameterizations.Ancillary,)
+    _parameterizations = (parameterizations.Ancillary,)
 
 
 @dataclass(eq=False)
-class _HoldingLatent(Augmented):
-    """One that moves theta while f stands still, by the density of f."""
+class _FixedLatentSampler(Augmented):
+    """Base class of samplers that move theta at fixed f, which requires a density of f."""
 
     nugget: float = 1e-8
 
@@ -235,7 +238,7 @@ class _HoldingLatent(Augmented):
 
 
 @dataclass(eq=False)
-class Interweaving(_HoldingLatent):
+class Interweaving(_FixedLatentSampler):
     """Alternating moves of f, theta given f, and theta given the whitened f (ASIS): exact.
 
     Parameters
@@ -252,7 +255,7 @@ class Interweaving(_HoldingLatent):
     Yu & Meng (2011); Filippone, Zhong & Girolami (2013), (6).
     """
 
-    _under = (parameterizations.Sufficient, parameterizations.Ancillary)
+    _parameterizations = (parameterizations.Sufficient, parameterizations.Ancillary)
 
 
 @dataclass(eq=False)
@@ -272,11 +275,11 @@ class Surrogate(Augmented):
     Murray & Adams (2010); Filippone, Zhong & Girolami (2013), section 2.4.
     """
 
-    _under = (parameterizations.SurrogateData,)
+    _parameterizations = (parameterizations.SurrogateData,)
 
 
 @dataclass(eq=False)
-class Sufficient(_HoldingLatent):
+class Sufficient(_FixedLatentSampler):
     """Alternating moves of f, and of theta given f (sufficient scheme, SA): exact.
 
     It mixes slowly unless there are many data.
@@ -296,7 +299,7 @@ class Sufficient(_HoldingLatent):
     Filippone, Zhong & Girolami (2013), sections 2.1 and 3.
     """
 
-    _under = (parameterizations.Sufficient,)
+    _parameterizations = (parameterizations.Sufficient,)
 
     conjugate: bool = False
 
@@ -323,7 +326,7 @@ class Sufficient(_HoldingLatent):
 
 
 def _conjugate_variance(model: LatentGP) -> ConjugateVariance:
-    """Return the Gibbs update of the variance, or say what stands in its way."""
+    """Return the Gibbs update of the variance; a ValueError says why there is none."""
     position = variance_position(model.covariance.kernel)
     if position is None:
         raise ValueError(
@@ -374,5 +377,5 @@ class KnorrHeldRue(WithinGibbs):
         check_in("sampler: defensive", self.defensive, "[0, 1)")
 
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
-        walk = self._with_target(_begun(RandomWalk(), len(request.model.start)))
+        walk = self._with_target(_with_first_scale(RandomWalk(), len(request.model.start)))
         return [JointUpdate(request.approximation, walk, self.defensive)]

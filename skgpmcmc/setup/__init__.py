@@ -1,5 +1,5 @@
-"""Set-ups: all work before the first kept draw."""
+"""Set-ups of chains: all work before the first kept draw."""
 
-from .request import Prepared, Request
+from .request import PreparedChains, Request
 
-__all__ = ["Prepared", "Request"]
+__all__ = ["PreparedChains", "Request"]

@@ -1,7 +1,7 @@
 """The set-up of the samplers that learn the posterior of theta before they sample.
 
-Everything here happens before the first kept draw and is then frozen: what proposes, the sites of
-the importance density, the number of importance draws as a function of theta.
+The set-up ends before the first kept draw. Then everything that it has learned is frozen: the
+proposals, the sites of the importance density, and the number of importance draws at any theta.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from scipy.special import bdtr
 
 from .._typing import FloatArray
 from .._warnings import warn
-from ..chain.counts import Counts, sum_counts
+from ..chain.counts import ChainCounts, sum_counts
 from ..chain.executor import Executor
 from ..chain.segment import Segment, switch
 from ..chain.time_limit import OutOfTimeError, check_time
 from ..transitions.base import Transition
-from ..transitions.compose import Directed, Mixture
+from ..transitions.compose import DirectedPair, Mixture
 from ..transitions.hmc import MarginalTrajectory
 from ..transitions.metropolis import MarginalMetropolis, RandomWalk
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from .emulator.learn import EmulatorState, explore_with_hmc, learn_emulator, refine_design
 from .emulator.options import EmulatorOptions
-from .estimates import Estimates, measure_estimates
-from .hamiltonian import trajectories_pay, trajectories_serve
+from .estimates import EvidenceSource, calibrate_estimates
+from .hamiltonian import trajectories_are_cheaper, trajectories_suffice
 from .proposals import (
     ChainProposals,
-    for_burn_in,
-    propose_at_once,
     propose_by_emulator,
+    propose_by_random_walk,
     propose_by_trajectories,
+    widen_rotations,
 )
 from .report import EmulatorReport, EmulatorSettings
-from .request import N_IMPORTANCE, Prepared, Request
+from .request import N_IMPORTANCE, PreparedChains, Request
 
 
 def set_up_emulated(
@@ -45,192 +45,203 @@ def set_up_emulated(
     *,
     draws_latent: bool = True,
     options: EmulatorOptions | None = None,
-) -> Prepared:
-    """Prepare chains whose proposals come from an emulator, or from trajectories.
+) -> PreparedChains:
+    """Prepare chains whose proposals come from an emulator, or from Hamiltonian trajectories.
 
     Parameters
     ----------
     request : Request
-        The emulator learns the log evidence of its approximation. A search for a mode begins at
-        every start.
+        The emulator learns the log evidence of the request's approximation. A search for a mode
+        begins at every start.
     workers : Executor
-        Does the work.
+        Executor of the work.
     settings : EmulatorSettings or None
-        Those of a pseudo-marginal sampler. With None the target of the chains is the posterior by
-        the evidence of the approximation, which is exact for a Gaussian likelihood.
+        Settings of a pseudo-marginal sampler. With None the target of the chains is the posterior
+        with the approximate evidence, which is exact for a Gaussian likelihood.
     draws_latent : bool, default=True
         Whether chains draw f with every theta; otherwise f is drawn later, on request.
     options : EmulatorOptions, optional
-        Numbers of the set-up.
+        Tuning constants of the set-up.
 
     Returns
     -------
-    Prepared
-        The frozen transition and the chains, which have settled. If the time is over before
-        anything is found that may lead chains, they are led by a random walk.
+    PreparedChains
+        The frozen transition, and the states of the chains after burn-in. If the time is over
+        before a better proposal is found, the chains use a random walk.
     """
     if len(request.starts[0]) == 0:
-        return _without_hyperparameters(request, settings)
+        return _prepare_without_hyperparameters(request, settings)
     options = options or EmulatorOptions()
     n_chains = len(request.rngs)
-    emulates = settings.emulates if settings else not trajectories_pay(request.model, options)
-    known = learn_emulator(request, workers, options, emulates=emulates)
-    estimates = Estimates.exact(request.approximation, draws_latent=draws_latent)
+    emulates = (
+        settings.emulates if settings else not trajectories_are_cheaper(request.model, options)
+    )
+    state = learn_emulator(request, workers, options, emulates=emulates)
+    source = EvidenceSource.exact(request.approximation, draws_latent=draws_latent)
     try:
         for looks_again in (True, False):
             check_time()
-            if not known.usable and known.warm is None:
-                known = explore_with_hmc(known, request, workers)
+            if not state.usable and state.exploration is None:
+                state = explore_with_hmc(state, request, workers)
             if settings is not None:
-                known, estimates = measure_estimates(known, settings, workers)
-            if known.usable:
-                led = propose_by_emulator(known, estimates, n_chains)
+                state, source = calibrate_estimates(state, settings, workers)
+            if state.usable:
+                proposals = propose_by_emulator(state, source, n_chains)
             else:
-                led = propose_by_trajectories(known, estimates)
-            transition: Transition[Any] = estimates.mixture(led.proposals, led.others)
-            burn_in: Transition[Any] = estimates.mixture(for_burn_in(led.proposals), led.others)
-            if settings is None and not known.usable and trajectories_serve(known.model):
-                assert known.warm is not None
-                transition = MarginalTrajectory(request.approximation, known.warm.trajectory)
+                proposals = propose_by_trajectories(state, source)
+            transition: Transition[Any] = source.mixture(
+                proposals.by_name, proposals.other_probability
+            )
+            burn_in: Transition[Any] = source.mixture(
+                widen_rotations(proposals.by_name), proposals.other_probability
+            )
+            if settings is None and not state.usable and trajectories_suffice(state.model):
+                assert state.exploration is not None
+                transition = MarginalTrajectory(request.approximation, state.exploration.trajectory)
                 burn_in = transition
-            known, segments = _burn_in(known, request, burn_in, led, workers)
+            state, segments = _burn_in(state, request, burn_in, proposals, workers)
             request = request._replace(rngs=[segment.rng for segment in segments])
             counts = sum_counts(segment.counts for segment in segments)
-            if not _surprises(counts, led, known):
+            if not _is_surprising(counts, proposals, state):
                 break
             if not looks_again:
-                _warn(counts, led, known)
+                _warn_of_rejections(counts, proposals, state)
                 break
             visited = np.concatenate([segment.theta for segment in segments])
-            known = refine_design(_add_visited(known, visited, workers), workers)
+            state = refine_design(_add_visited(state, visited, workers), workers)
     except OutOfTimeError:
-        return _in_a_hurry(request, known, settings, draws_latent)
-    return Prepared(
+        return _prepare_without_measurement(request, state, settings, draws_latent)
+    return PreparedChains(
         transition=transition,
-        reference=estimates.reference,
-        estimator=_estimator(transition),
+        reference=source.reference,
+        estimator=_find_estimator(transition),
         thetas=[segment.state.theta for segment in segments],
         rngs=request.rngs,
         states=[segment.state for segment in segments],
         n_burn_in=0,
         n_tuned=request.n_warmup,
-        n_evaluations=known.n_evaluations,
-        report=_report(known, estimates) if known.usable else None,
+        n_evaluations=state.n_evaluations,
+        report=_make_report(state, source) if state.usable else None,
         draws_latent=draws_latent and not isinstance(transition, MarginalTrajectory),
     )
 
 
 def _burn_in(
-    known: EmulatorState,
+    state: EmulatorState,
     request: Request,
     burn_in: Transition[Any],
-    led: ChainProposals,
+    proposals: ChainProposals,
     workers: Executor,
 ) -> tuple[EmulatorState, list[Segment]]:
-    """Start the chains, and let them settle."""
+    """Start the chains, and run their burn-in."""
     segments = workers.map(
         switch,
         [
-            (known.model, burn_in, theta, rng, request.n_warmup)
-            for theta, rng in zip(led.starts, request.rngs, strict=True)
+            (state.model, burn_in, theta, rng, request.n_warmup)
+            for theta, rng in zip(proposals.starts, request.rngs, strict=True)
         ],
         "burn-in: iterations that are not kept",
     )
     check_time()
     counts = sum_counts(segment.counts for segment in segments)
-    return known.with_points([], counts.n_evaluations), segments
+    return state.with_points([], counts.n_evaluations), segments
 
 
-def _surprises(counts: Counts, led: ChainProposals, known: EmulatorState) -> bool:
-    """Whether chains accept less than is probable even for a usable share of the predicted rate."""
-    if not known.usable:
-        return False  # nothing is predicted
-    n_accepted = counts.n_accepted[led.main]
-    n_made = counts.n_steps[led.main]
+def _is_surprising(counts: ChainCounts, proposals: ChainProposals, state: EmulatorState) -> bool:
+    """Whether chains accept improbably few proposals even for a usable share of the prediction."""
+    if not state.usable:
+        return False  # there is no prediction
+    n_accepted = counts.n_accepted[proposals.main]
+    n_made = counts.n_steps[proposals.main]
     return bool(
-        bdtr(n_accepted, n_made, known.options.usable * known.acceptance) < known.options.surprise
+        bdtr(n_accepted, n_made, state.options.usable_acceptance * state.acceptance)
+        < state.options.surprise_probability
     )
 
 
-def _add_visited(known: EmulatorState, visited: FloatArray, workers: Executor) -> EmulatorState:
-    """Let the places join the design where chains stayed, which pi* does not know of."""
+def _add_visited(state: EmulatorState, visited: FloatArray, workers: Executor) -> EmulatorState:
+    """Add the theta at which chains stayed longest to the design, as pi* is too small there."""
     places, dwell = np.unique(visited, axis=0, return_counts=True)
-    places = places[np.argsort(-dwell, kind="stable")[: known.options.batch(known.dim)]]
-    points = known.evaluate_points(places, "a second look: where chains stayed", workers)
-    return replace(known.with_points(points, len(places)), examined=None)
+    places = places[np.argsort(-dwell, kind="stable")[: state.options.batch(state.dim)]]
+    points = state.evaluate_points(places, "a second look: where chains stayed", workers)
+    return replace(state.with_points(points, len(places)), examined=None)
 
 
-def _warn(counts: Counts, led: ChainProposals, known: EmulatorState) -> None:
-    accepted = counts.n_accepted[led.main] / counts.n_steps[led.main]
+def _warn_of_rejections(
+    counts: ChainCounts, proposals: ChainProposals, state: EmulatorState
+) -> None:
+    accepted = counts.n_accepted[proposals.main] / counts.n_steps[proposals.main]
     warn(
         f"Chains accept {accepted:.0%} of the proposals of the emulator, where it predicts "
-        f"{known.acceptance:.0%}, also after a second look at where they stayed. Draws are exact, "
+        f"{state.acceptance:.0%}, also after a second look at where they stayed. Draws are exact, "
         "but chains may stay where they are for long: look at diagnostics_, and if R-hat is large, "
         "increase n_draws, or use narrower priors."
     )
 
 
-def _without_hyperparameters(request: Request, settings: EmulatorSettings | None) -> Prepared:
-    """Every hyper-parameter is fixed: only the particles move, if there are any."""
+def _prepare_without_hyperparameters(
+    request: Request, settings: EmulatorSettings | None
+) -> PreparedChains:
+    """Prepare chains with fixed hyper-parameters: only particles move, if there are any."""
     if settings is None:
         transition = Mixture((MarginalMetropolis(request.approximation, RandomWalk()),), (1.0,))
     else:
         count = settings.n_importance or N_IMPORTANCE
-        estimates = Estimates.by_draws(settings, request.approximation, count)
-        transition = estimates.mixture({"random walk": RandomWalk()}, others=1.0)
-    return Prepared(
+        source = EvidenceSource.by_draws(settings, request.approximation, count)
+        transition = source.mixture({"random walk": RandomWalk()}, other_probability=1.0)
+    return PreparedChains(
         transition=transition,
         reference=request.approximation,
-        estimator=_estimator(transition),
+        estimator=_find_estimator(transition),
         thetas=request.starts,
         rngs=request.rngs,
         n_burn_in=request.n_warmup if settings is not None else 0,
     )
 
 
-def _in_a_hurry(
-    request: Request, known: EmulatorState, settings: EmulatorSettings | None, draws_latent: bool
-) -> Prepared:
-    """Return what needs no measurement: estimates by sites as they are, and moves at any scale."""
-    estimates = Estimates.exact(request.approximation, draws_latent=draws_latent)
+def _prepare_without_measurement(
+    request: Request, state: EmulatorState, settings: EmulatorSettings | None, draws_latent: bool
+) -> PreparedChains:
+    """Prepare chains after the time is over, by the design and the scale found so far."""
+    source = EvidenceSource.exact(request.approximation, draws_latent=draws_latent)
     if settings is not None:
         count = settings.n_importance or N_IMPORTANCE
-        estimates = Estimates.by_draws(settings, known.reference(), count)
+        source = EvidenceSource.by_draws(settings, state.make_reference(), count)
     n_chains = len(request.rngs)
-    if known.usable:
-        led = propose_by_emulator(known, estimates, n_chains)
+    if state.usable:
+        proposals = propose_by_emulator(state, source, n_chains)
     else:
-        led = propose_at_once(known, n_chains)
-    transition = estimates.mixture(led.proposals, led.others)
-    return Prepared(
+        proposals = propose_by_random_walk(state, n_chains)
+    transition = source.mixture(proposals.by_name, proposals.other_probability)
+    return PreparedChains(
         transition=transition,
-        reference=estimates.reference,
-        estimator=_estimator(transition),
-        thetas=led.starts,
+        reference=source.reference,
+        estimator=_find_estimator(transition),
+        thetas=proposals.starts,
         rngs=request.rngs,
         n_burn_in=request.n_warmup,
-        n_evaluations=known.n_evaluations,
+        n_evaluations=state.n_evaluations,
         draws_latent=draws_latent,
     )
 
 
-def _estimator(transition: Transition[Any]) -> PseudoMarginalMetropolis | None:
-    """What estimates p(y | theta) in a transition, if anything does."""
+def _find_estimator(transition: Transition[Any]) -> PseudoMarginalMetropolis | None:
+    """Find the part of a transition that estimates p(y | theta); None if there is none."""
     first: Any = transition.moves[0] if isinstance(transition, Mixture) else transition
-    first = first.ahead if isinstance(first, Directed) else first
+    first = first.ahead if isinstance(first, DirectedPair) else first
     return first if isinstance(first, PseudoMarginalMetropolis) else None
 
 
-def _report(known: EmulatorState, estimates: Estimates) -> EmulatorReport:
-    """Say how good the emulator was at points that had not joined its design."""
-    assert known.examined is not None
-    error = known.examined.error
+def _make_report(state: EmulatorState, source: EvidenceSource) -> EmulatorReport:
+    """Report the errors of the emulator at held-out points, before these joined its design."""
+    assert state.examined is not None
+    error = state.examined.error
     return EmulatorReport(
-        n_design=len(known.design),
+        n_design=len(state.design),
         held_out_error=error,
-        probe_error=float(np.hypot(error, estimates.error)),
-        predicted_acceptance=known.acceptance,
-        n_importance=estimates.n_importance,
-        noise=estimates.noise,
-        n_in_turn=estimates.n_in_turn,
+        probe_error=float(np.hypot(error, source.error)),
+        predicted_acceptance=state.acceptance,
+        n_importance=source.n_importance,
+        noise=source.noise,
+        n_sequential=source.n_sequential,
     )

@@ -1,4 +1,4 @@
-"""How p(y | theta) is known to the chains: exactly, or by unbiased estimates that are measured."""
+"""The evidence p(y | theta) of the chains: exact, or unbiased estimates with a measured noise."""
 
 from __future__ import annotations
 
@@ -14,106 +14,107 @@ from ..chain.time_limit import check_time
 from ..importance.density import ReferenceDensity
 from ..numerics.quadratic import Quadratic
 from ..transitions.base import Transition
-from ..transitions.compose import Directed, Mixture
+from ..transitions.compose import DirectedPair, Mixture
 from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, Proposal
 from ..transitions.particles import ParticleRefresh, RetainedParticle
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from ..transitions.rotation import Rotation
-from .emulator.learn import EmulatorState, spread
+from .emulator.learn import EmulatorState, weighted_sd
 from .emulator.noise import calibrate_draw_count, estimate_at
 from .report import EmulatorSettings
 
 
-class Estimates(NamedTuple):
-    """How p(y | theta) is known to the chains."""
+class EvidenceSource(NamedTuple):
+    """How chains evaluate or estimate p(y | theta)."""
 
-    move: Callable[..., MetropolisHastings[Any]]  # makes a move of theta for a proposal and a name
+    move: Callable[..., MetropolisHastings[Any]]  # makes a move of theta from a proposal and a name
     reference: ReferenceDensity
-    refresh: Transition[Any] | None = None  # of particles
-    last: Transition[Any] | None = None  # what follows every move
-    correction: Quadratic | None = None  # from the approximate evidence to what is estimated
-    error: float = 0.0  # of the correction
-    n_importance: tuple[int, int] = (0, 0)
-    noise: float = 0.0
-    n_in_turn: int = 0
+    refresh: Transition[Any] | None = None  # move that refreshes the particles
+    last: Transition[Any] | None = None  # move that follows every other move
+    correction: Quadratic | None = None  # estimated minus approximate log evidence; natural logs
+    error: float = 0.0  # standard deviation of the errors of the correction; natural logs
+    n_importance: tuple[int, int] = (0, 0)  # smallest and largest number of draws
+    noise: float = 0.0  # standard deviation of the log estimate; median over theta
+    n_sequential: int = 0  # number of sequential rows
 
     @classmethod
-    def exact(cls, approximation: Any, *, draws_latent: bool) -> Estimates:
-        """Take the evidence of an approximation for p(y | theta)."""
+    def exact(cls, approximation: Any, *, draws_latent: bool) -> EvidenceSource:
+        """Use the evidence of an approximation as p(y | theta)."""
         move = partial(MarginalMetropolis, approximation, with_mean=not draws_latent)
         return cls(move, approximation)
 
     @classmethod
     def by_draws(
         cls, settings: EmulatorSettings, reference: ReferenceDensity, count: Any
-    ) -> Estimates:
-        """Estimate by importance draws; `count` is their number, or a function of theta."""
+    ) -> EvidenceSource:
+        """Use estimates by importance draws; `count` is their number, or a function of theta."""
         share = settings.defensive
         move = partial(PseudoMarginalMetropolis, reference, n_importance=count, defensive=share)
         return cls(move, reference, ParticleRefresh(share), RetainedParticle(share))
 
-    def mixture(self, proposals: dict[str, Proposal], others: float) -> Mixture[Any]:
-        """Return a transition by some proposals: each but the first has the probability `others`.
+    def mixture(self, proposals: dict[str, Proposal], other_probability: float) -> Mixture[Any]:
+        """Return the mixture of moves by some proposals.
 
-        So have new particles, if there are any.
+        Each move but the first has the probability `other_probability`, also the refresh of the
+        particles if there are any.
         """
-        moves = [self._moving(name, proposal) for name, proposal in proposals.items()]
+        moves = [self._make_move(name, proposal) for name, proposal in proposals.items()]
         if self.refresh is not None:
             moves.append(self.refresh)
-        rest = [others] * (len(moves) - 1)
+        rest = [other_probability] * (len(moves) - 1)
         return Mixture(tuple(moves), (1.0 - sum(rest), *rest), self.last)
 
-    def _moving(self, name: str, proposal: Proposal) -> Transition[Any]:
+    def _make_move(self, name: str, proposal: Proposal) -> Transition[Any]:
         if isinstance(proposal, Rotation):
             back = proposal.reverse()
-            return Directed(self.move(proposal, name=name), self.move(back, name=name))
+            return DirectedPair(self.move(proposal, name=name), self.move(back, name=name))
         return self.move(proposal, name=name)
 
 
-def measure_estimates(
-    known: EmulatorState, settings: EmulatorSettings, workers: Executor
-) -> tuple[EmulatorState, Estimates]:
-    """Measure the noise of estimates where chains will go, and what the evidence lacks there.
+def calibrate_estimates(
+    state: EmulatorState, settings: EmulatorSettings, workers: Executor
+) -> tuple[EmulatorState, EvidenceSource]:
+    """Measure the noise of estimates where chains will go, and correct the approximate evidence.
 
     Raises
     ------
     OutOfTimeError
-        If the time is over before all is known.
+        If the time is over before all estimates are made.
     """
     check_time()
-    model = known.model
-    reference = known.reference(settings.noise)
-    thetas, evidence, shares = known.places()
-    n_draws = known.options.n_draws
+    model = state.model
+    reference = state.make_reference(settings.noise)
+    thetas, evidence, shares = state.choose_trial_points()
+    n_draws = state.options.n_draws
     items = [
         (model, reference, theta, settings, n_draws, seed)
-        for theta, seed in zip(thetas, known.seeds(len(thetas)), strict=True)
+        for theta, seed in zip(thetas, state.spawn_seeds(len(thetas)), strict=True)
     ]
-    probes = workers.map(estimate_at, items, "measuring the noise of estimates")
+    trials = workers.map(estimate_at, items, "measuring the noise of estimates")
     check_time()
-    found = np.array([probe is not None for probe in probes])
+    found = np.array([trial is not None for trial in trials])
     if not found.any():
         raise RuntimeError(no_density_message(model, thetas[0]))
-    log_p, log_variance, noise = np.array([probe for probe in probes if probe is not None]).T
+    log_p, log_variance, noise = np.array([trial for trial in trials if trial is not None]).T
     theta = thetas[found]
     gap = log_p - evidence[found]
-    center = known.design.best.theta
-    scale = known.scale
-    # Errors matter where chains go; other moves go anywhere.
-    weight = np.sqrt(np.clip(shares[found], known.options.others, 1.0))
+    center = state.design.best.theta
+    scale = state.scale
+    # Errors matter by how often chains come near a theta; other moves come near any theta.
+    weight = np.sqrt(np.clip(shares[found], state.options.other_probability, 1.0))
     count = settings.n_importance or calibrate_draw_count(
-        theta, log_variance, center, scale, model.n_latent, settings.noise, weight, known.options
+        theta, log_variance, center, scale, model.n_latent, settings.noise, weight, state.options
     )
-    gap_noise = (known.options.gap_error + noise) / weight
+    gap_noise = (state.options.gap_error + noise) / weight
     correction = Quadratic.fit(
-        theta, gap, center, scale, noise=gap_noise, term_sd=known.options.gap_term
+        theta, gap, center, scale, noise=gap_noise, term_sd=state.options.gap_coefficient_sd
     )
     counts = [count if isinstance(count, int) else count.at(own) for own in theta]
-    estimates = Estimates.by_draws(settings, reference, count)._replace(
+    estimates = EvidenceSource.by_draws(settings, reference, count)._replace(
         correction=correction,
-        error=spread(gap - correction.value(theta), weight**2),
+        error=weighted_sd(gap - correction.value(theta), weight**2),
         n_importance=(min(counts), max(counts)),
         noise=float(np.median(np.exp(0.5 * log_variance) / np.sqrt(counts))),
-        n_in_turn=len(reference.turns),
+        n_sequential=len(reference.sequential_rows),
     )
-    return known.with_points([], len(probes)), estimates
+    return state.with_points([], len(trials)), estimates

@@ -1,8 +1,8 @@
 """Warm-up by Hamiltonian chains on the posterior of theta, for many hyper-parameters.
 
-Chains follow trajectories in windows. Between windows they are pooled: all of them share a metric
-and a step size. The points on their way explore the posterior, for an emulator or for none: where
-the evidence is exact, the chains go on from their ends, with the trajectory as it is in the end.
+Chains follow trajectories in windows. Between windows the chains are pooled to learn the metric and
+the step size that all chains share. The visited points can become the design of an emulator. If the
+evidence is exact, the tuned trajectories may also be the only moves of the chains that are kept.
 """
 
 from __future__ import annotations
@@ -26,50 +26,52 @@ from ..transitions.rotation import MOST_ROTATED
 from .emulator.options import EmulatorOptions
 
 
-def trajectories_serve(model: LatentGP) -> bool:
-    """Whether chains of trajectories on the exact evidence can do without other moves.
+def trajectories_suffice(model: LatentGP) -> bool:
+    """Whether trajectories suffice as the only moves of chains.
 
-    The evidence must be exact, and the kernel have no period, whose multiples may be other modes.
+    The evidence must be exact, and the kernel must not have a period, as the multiples of a period
+    may be other modes.
     """
     return model.likelihood.quadratic and not period_positions(model)
 
 
-def trajectories_pay(model: LatentGP, options: EmulatorOptions) -> bool:
-    """Whether they cost less than chains that an emulator of the exact evidence leads.
+def trajectories_are_cheaper(model: LatentGP, options: EmulatorOptions) -> bool:
+    """Whether chains of trajectories cost less than chains with proposals from an emulator.
 
     Chains of trajectories need about 3000 evaluations for 400 effective draws, of some n^3
-    operations each. An emulator needs a fifth of them, and algebra with the values and gradients at
-    about 45 p points: some (p (p + 1))^3 operations, with a large factor. So trajectories cost less
-    where n is small compared with p (p + 1); the factor between the two is where both took 2.5
-    seconds (p = 4, n = 200). They then take a fifth of the time at p = 6, n = 50 and 200. Up to
-    three hyper-parameters an emulator on a grid is always cheaper.
+    operations each. An emulator needs a fifth of these evaluations, and linear algebra with the
+    values and gradients at about 45 p points: some (p (p + 1))^3 operations, with a large factor.
+    So trajectories cost less if n is small compared with p (p + 1). The factor between n and
+    p (p + 1) was chosen where both methods took 2.5 seconds (p = 4, n = 200). With it, trajectories
+    take a fifth of the time at p = 6, n = 50 and 200. Up to three hyper-parameters an emulator on a
+    grid is always cheaper.
     """
     dim = len(model.start)
     few_rows = model.n_inputs < options.rows_per_value * dim * (dim + 1)
-    return dim > MOST_ROTATED and few_rows and trajectories_serve(model)
+    return dim > MOST_ROTATED and few_rows and trajectories_suffice(model)
 
 
-class Followed(NamedTuple):
-    """Where a chain went in a window."""
+class WindowResult(NamedTuple):
+    """The course of one chain in a window."""
 
-    visited: list[PosteriorPoint]  # every point on the way
+    visited: list[PosteriorPoint]  # every point of every trajectory
     states: list[PosteriorPoint]  # the state after each trajectory
-    log_step: float  # that suits the chain: the mean over the later half
+    log_step: float  # log of the tuned step: the mean over the later half
 
 
-class WarmUp(NamedTuple):
-    """What the chains of a warm-up have found."""
+class HamiltonianExploration(NamedTuple):
+    """Result of a warm-up by Hamiltonian chains."""
 
     visited: list[PosteriorPoint]  # all points of the last window
-    n_evaluations: int  # of all windows
-    states: list[PosteriorPoint]  # of all chains, in the last window
-    ends: list[FloatArray]  # theta, one for each chain
-    trajectory: Trajectory  # as tuned, in the metric that was learned
-    root: FloatArray  # of its metric
-    n_iterations: int  # of each chain
+    n_evaluations: int  # evaluations of the posterior in all windows
+    states: list[PosteriorPoint]  # states of all chains in the last window
+    ends: list[FloatArray]  # last theta of each chain; (p,), natural logs
+    trajectory: Trajectory  # tuned, with the learned metric
+    root: FloatArray  # (p, p), root of the inverse mass matrix
+    n_iterations: int  # trajectories of each chain
 
 
-def warm_up(
+def run_hamiltonian_chains(
     posterior: HyperPosterior,
     starts: Sequence[FloatArray],
     root: FloatArray,
@@ -77,31 +79,32 @@ def warm_up(
     workers: Executor,
     options: EmulatorOptions,
     windows: Sequence[int] | None = None,
-) -> WarmUp:
+) -> HamiltonianExploration:
     """Run Hamiltonian chains on a posterior, and learn their metric and step size.
 
     Parameters
     ----------
     posterior : HyperPosterior
-        With precise gradients: those of an approximation that has not converged spoil the metric.
+        Posterior with precise gradients: inexact gradients would spoil the metric.
     starts : sequence of ndarray of shape (p,)
-        Where each chain begins, natural logs; nearer to the kernel's values if there is no density.
+        Theta at which each chain begins, natural logs. A theta without density is moved towards
+        the kernel's values.
     root : ndarray of shape (p, p)
-        Root of a covariance to begin with, such as that by the curvature at a mode.
+        Root of the first covariance, such as that from the curvature at a mode.
     seeds : sequence of numpy.random.SeedSequence
         One per chain.
     workers : Executor
-        What the chains run on, one item for each.
+        Executor of the chains, one call per chain and window.
     options : EmulatorOptions
-        The acceptance rate to which step sizes are tuned, and the windows.
+        Constants of the set-up: target acceptance rate and windows.
     windows : sequence of int, optional
-        Trajectories of each chain in each window. The metric is learned anew after all but the
-        last, which tunes the step size for it. By default `options.windows`.
+        Trajectories of each chain in each window, by default `options.windows`. The metric is
+        learned anew after every window but the last, which tunes the step size.
 
     Returns
     -------
-    WarmUp
-        If the time is over, what is known until then.
+    HamiltonianExploration
+        If the time is over, the results until then.
 
     Raises
     ------
@@ -135,8 +138,8 @@ def warm_up(
             for begin, own in zip(begins, streams, strict=True)
         ]
         stage = f"warm-up by trajectories: window {i + 1} of {len(windows)}"
-        found = workers.map(follow, items, stage=stage)
-        chains: list[Followed] = [chain for chain in found if chain is not None]
+        found = workers.map(run_window, items, stage=stage)
+        chains: list[WindowResult] = [chain for chain in found if chain is not None]
         if not chains:
             break
         n_iterations += n_trajectories
@@ -153,7 +156,9 @@ def warm_up(
         if not is_last:
             root = learn_root(root, states)
     trajectory = Trajectory.quarter(root, log_step)
-    return WarmUp(visited, n_evaluations, states, begins, trajectory, root, n_iterations)
+    return HamiltonianExploration(
+        visited, n_evaluations, states, begins, trajectory, root, n_iterations
+    )
 
 
 def learn_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArray:
@@ -169,7 +174,7 @@ def learn_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArray
     root : ndarray of shape (p, p)
         Root of the metric in use.
     points : sequence of PosteriorPoint
-        Draws, about.
+        Approximate draws from the target.
 
     References
     ----------
@@ -191,7 +196,7 @@ def _shrink(rows: FloatArray) -> FloatArray:
     return np.asarray((centered.T @ centered + np.eye(rows.shape[1])) / (len(rows) + 1.0))
 
 
-def follow(
+def run_window(
     posterior: HyperPosterior,
     begin: FloatArray,
     root: FloatArray,
@@ -199,16 +204,14 @@ def follow(
     acceptance: float,
     n_trajectories: int,
     seed: np.random.SeedSequence,
-) -> Followed:
-    """Run one chain for a window, and adapt its step size to an acceptance rate.
+) -> WindowResult:
+    """Run one chain with the metric of `root` for a window, and tune its step size.
 
-    Its metric is given by `root`.
-
-    Iterations of the approximation begin at the sites of the last point, unless the posterior has
-    others. If the time is over, no other trajectory begins.
+    Iterations of the approximation begin at the sites of the last point, unless the posterior
+    interpolates sites. If the time is over, no other trajectory begins.
     """
-    path = _Path(posterior)
-    point = path.begun(begin)
+    path = _RecordingPosterior(posterior)
+    point = path.find_start(begin)
     rng = np.random.default_rng(seed)
     states = list[PosteriorPoint]()
     log_steps = list[float]()
@@ -221,18 +224,18 @@ def follow(
         log_step = tune_log_scale(log_step, probability, acceptance, i)
         states.append(point)
         log_steps.append(log_step)
-    return Followed(path.visited, states, float(np.mean(log_steps[len(log_steps) // 2 :])))
+    return WindowResult(path.visited, states, float(np.mean(log_steps[len(log_steps) // 2 :])))
 
 
-class _Path:
-    """A posterior that remembers the points at which it was asked for."""
+class _RecordingPosterior:
+    """A posterior that records the points at which it was evaluated."""
 
     def __init__(self, posterior: HyperPosterior) -> None:
         self.posterior = posterior
         self.visited: list[PosteriorPoint] = []
 
-    def begun(self, theta: FloatArray) -> PosteriorPoint:
-        """Return the first point: at theta, or nearer to the kernel's values if there is none."""
+    def find_start(self, theta: FloatArray) -> PosteriorPoint:
+        """Return the first point, at theta or, without a density, nearer to the kernel's values."""
         for _ in range(MOST_ATTEMPTS):
             point = self.at(theta)
             if point is not None:
@@ -242,8 +245,8 @@ class _Path:
 
     def at(self, position: FloatArray) -> PosteriorPoint | None:
         """Return the point at theta."""
-        begins = bool(self.visited) and self.posterior.start is None
-        point = self.posterior.at(position, self.visited[-1].sites if begins else None)
+        reuses_sites = bool(self.visited) and self.posterior.start is None
+        point = self.posterior.at(position, self.visited[-1].sites if reuses_sites else None)
         if point is not None:
             self.visited.append(point)
         return point

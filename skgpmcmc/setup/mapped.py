@@ -1,4 +1,4 @@
-"""Set-up of samplers whose proposals come from cheap posteriors: their sizes and moves."""
+"""Set-up of mapped samplers: the sizes of the cheap posteriors, and the moves on them."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from ..transitions.particles import ParticleRefresh, RetainedParticle
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from .emulator.cheap import Emulated
 from .random_walk import set_up_sweep
-from .request import Prepared, Request
+from .request import PreparedChains, Request
 
-#: Makes the move of theta out of its layers; workers call it too.
+#: Function that makes the move of theta from its layers; it can be pickled for workers.
 MakeMove = Callable[[Sequence[Layer]], "DiscretizingMap[Any] | MetropolisHastings[Any]"]
 
-#: Chains of the pilot runs of each size.
+#: Pilot chains for each size: enough to average autocorrelations.
 _N_PILOT_CHAINS = 4
-#: Iterations of a pilot chain that tune R.
+#: Tuning iterations of a pilot chain, for R.
 _N_TUNING = 40
-#: Iterations of a pilot chain after these.
+#: Iterations of a pilot chain after tuning: as few as tell sizes apart.
 _N_PILOT = 40
-#: Last iterations by which a size is judged.
+#: Last iterations that measure the autocorrelation: the first ones are burn-in.
 _N_JUDGED = 30
-#: Largest correlation of neighbors that pilot runs can tell from a chain that stands still.
+#: Largest autocorrelation at lag one: short runs cannot tell more from a chain that is stuck.
 _MOST_CORRELATED = 0.99
 #: Probabilities of the mapped move, of a random walk on the target itself, and of new particles.
 _MOVE_PROBABILITIES = (0.93, 0.05, 0.02)
 
 
-class Mapped(NamedTuple):
+class MappedSettings(NamedTuple):
     """Settings of a mapped sampler."""
 
-    cheap: Sequence[CheapApproximation]  # of each layer, the first one nearest to the target
-    operators: Sequence[Operator]  # R of each layer, to be tuned
-    n_updates: Sequence[int]
-    make: MakeMove
+    cheap: Sequence[CheapApproximation]  # one per layer, the first is nearest to the target
+    operators: Sequence[Operator]  # R of each layer, which is tuned
+    n_updates: Sequence[int]  # updates by R in each layer
+    make: MakeMove  # makes the move of theta from layers
     cost: float  # floating-point operations of an evaluation of the target
     whole: bool = False  # whether slices of all coordinates are mapped at once
 
@@ -59,27 +59,28 @@ class Mapped(NamedTuple):
         return self.make(layers) if self.whole else by_coordinate(self.make, layers, dim)
 
 
-def set_up_mapped(request: Request, wanted: Mapped, workers: Executor) -> Prepared:
+def set_up_mapped(request: Request, wanted: MappedSettings, workers: Executor) -> PreparedChains:
     """Choose the size of the first cheap posterior, tune R on all of them, and freeze them.
 
     Parameters
     ----------
     request : Request
-        Its approximation evaluates the target, or is the importance density of its estimate.
+        Arguments of the set-up. The approximation evaluates the target, or is the importance
+        density of the estimate.
     wanted : Mapped
-        Cheap posteriors, and the moves on them.
+        Settings: the cheap posteriors, and the moves on them.
     workers : Executor
-        Does the work.
+        Executor of the work.
 
     Returns
     -------
-    Prepared
-        The frozen transition. Chains start from the last states of those that tuned R.
+    PreparedChains
+        The frozen transition. Chains start at the last theta of the chains that tuned R.
     """
-    wanted, n_evaluations = _of_chosen_size(request, wanted, workers)
-    layers, walk, prepared = _tune(request, wanted, workers)
+    wanted, n_evaluations = _choose_size(request, wanted, workers)
+    layers, walk, prepared = _tune_layers(request, wanted, workers)
     move = wanted.move(layers, len(request.model.start))
-    evaluates = _exact_of(move)
+    evaluates = _find_exact(move)
     return prepared._replace(
         transition=_add_moves(move, walk),
         reference=request.approximation,
@@ -101,20 +102,21 @@ def by_coordinate(make: MakeMove, layers: Sequence[Layer], dim: int) -> Transiti
     return moves[0] if len(moves) == 1 else Sweep(moves, (1,) * len(moves))
 
 
-def _exact_of(move: Transition[Any]) -> MetropolisHastings[Any]:
-    """Return what evaluates the target in a move."""
+def _find_exact(move: Transition[Any]) -> MetropolisHastings[Any]:
+    """Find the part of a move that evaluates the target."""
     first = move.moves[0] if isinstance(move, Sweep) else move
     return first.exact if isinstance(first, DiscretizingMap) else first  # type: ignore[return-value]
 
 
 def _add_moves(move: Transition[Any], walk: Operator) -> Mixture[Any]:
-    """Add a random walk that pi* has no part in, and moves of particles.
+    """Add a random walk that does not depend on pi*, and moves of particles.
 
-    Where pi* is far too small, the mapped move never goes, although much of the posterior may be
-    there: chains would agree with one another, and be wrong. The walk goes there, and the chain
-    that then stays is seen by R-hat. Particles move so that no chain stays at a lucky estimate.
+    The mapped move never reaches a region in which pi* is far too small, even if the posterior has
+    much mass there: chains would agree with one another, and be wrong. The random walk reaches such
+    a region, and R-hat then shows that one chain stays there. Moves of particles prevent that a
+    chain stays at an estimate that is too large by chance.
     """
-    evaluates = _exact_of(move)
+    evaluates = _find_exact(move)
     walking = replace(evaluates, proposal=walk, name=walk.name)  # type: ignore[type-var]
     if not isinstance(evaluates, PseudoMarginalMetropolis):
         return Mixture((move, walking), _MOVE_PROBABILITIES[:2])
@@ -123,12 +125,12 @@ def _add_moves(move: Transition[Any], walk: Operator) -> Mixture[Any]:
     return Mixture(moves, _MOVE_PROBABILITIES, RetainedParticle(defensive))
 
 
-def _tune(
-    request: Request, wanted: Mapped, workers: Executor
-) -> tuple[list[Layer], Operator, Prepared]:
-    """Tune R on every cheap posterior, from the cheapest to the first, and a random walk with it.
+def _tune_layers(
+    request: Request, wanted: MappedSettings, workers: Executor
+) -> tuple[list[Layer], Operator, PreparedChains]:
+    """Tune R and a random walk on every cheap posterior, from the cheapest to the first.
 
-    Returns the layers, the walk that suits the first, and where its chains have ended.
+    Returns the layers, the random walk tuned on the first layer, and the chains at their ends.
     """
     layers: list[Layer] = []
     parts = list(zip(wanted.cheap, wanted.operators, wanted.n_updates, strict=True))
@@ -148,44 +150,44 @@ def _tune(
     return layers, walking.operator, prepared
 
 
-# --- how cheap is best ----------------------------------------------------------------------------
+# --- choice of the size of the cheap posterior ----------------------------------------------------
 
 
-class Pilot(NamedTuple):
-    """Results of a pilot run."""
+class PilotResult(NamedTuple):
+    """Result of a pilot run."""
 
-    log_target: FloatArray  # (n_steps,)
-    theta: FloatArray  # (p,), where it has ended
-    n_evaluations: float  # of the target, for each step
-    n_cheap: list[float]  # of each cheap posterior, for each step
+    log_target: FloatArray  # (n_steps,), log density of the target after each step
+    theta: FloatArray  # (p,), last theta
+    n_evaluations: float  # evaluations of the target per step
+    n_cheap: list[float]  # evaluations of each cheap posterior per step
 
 
 @dataclass(eq=False)
-class _Counted:
-    """A cheap posterior whose evaluations are counted."""
+class _CountingPosterior:
+    """A cheap posterior that counts its evaluations."""
 
     target: CheapPosterior
     cost: float = 0.0
     count: int = 0
 
     def at(self, position: FloatArray) -> Any:
-        """Return the point there."""
+        """Return the point at a position, and count the evaluation."""
         self.count += 1
         return self.target.at(position)
 
 
-def pilot(
+def run_pilot(
     model: LatentGP,
-    wanted: Mapped,
+    wanted: MappedSettings,
     layers: Sequence[Layer],
     theta: FloatArray,
     rng: np.random.Generator,
-) -> Pilot:
+) -> PilotResult:
     """Run the mapped move for some steps, fewer if the time is over, and count evaluations."""
-    counted = [_Counted(layer.target) for layer in layers]
+    counted = [_CountingPosterior(layer.target) for layer in layers]
     watched = [replace(layer, target=own) for layer, own in zip(layers, counted, strict=True)]
     move = wanted.move(watched, len(theta))
-    log_target_of = _exact_of(move).log_target
+    log_target_of = _find_exact(move).log_target
     state = start(model, move, theta, rng).state
     log_target = []
     n_evaluations = 0.0
@@ -196,18 +198,21 @@ def pilot(
         n_evaluations += info.n_evaluations
         log_target.append(log_target_of(state))
     n_cheap = [own.count / _N_PILOT for own in counted]
-    return Pilot(np.array(log_target), state.theta, n_evaluations / _N_PILOT, n_cheap)
+    return PilotResult(np.array(log_target), state.theta, n_evaluations / _N_PILOT, n_cheap)
 
 
-def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tuple[Mapped, int]:
-    """Choose among the candidates of the first cheap posterior, if there are several.
+def _choose_size(
+    request: Request, wanted: MappedSettings, workers: Executor
+) -> tuple[MappedSettings, int]:
+    """Choose the size of the first cheap posterior among its candidates, if there are several.
 
-    The best has the smallest product of cost and autocorrelation time of the log posterior. Both
-    come from formulas and counts, so that no clock decides about draws. Slices are tried by
-    coordinate and as whole sweeps, which serve where pi* is close. Pilot runs have random streams
-    of their own. The dearest come first, and the others begin where those before them have ended:
-    on their way from a poor pi* to the target they would seem to move well. If the time is over
-    before any was tried, the cheapest is taken.
+    The best candidate has the smallest product of cost and autocorrelation time of the log
+    posterior. Both come from formulas and counts, so that no draw depends on a clock. Slices are
+    tried by coordinate and as whole sweeps, which are better if pi* is close to the target. Pilot
+    runs have random streams of their own. The dearest candidate is tried first, and every other
+    candidate begins at the ends of the one before: a chain that still moves from a poor pi* to the
+    target would seem to mix well. If the time is over before the first trial, the cheapest
+    candidate is chosen.
     """
     candidates = [
         wanted._replace(cheap=(candidate, *wanted.cheap[1:]))
@@ -227,7 +232,7 @@ def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tupl
         for number, own in enumerate(reversed(candidates), 1):
             rngs = request.rng.spawn(_N_PILOT_CHAINS)
             small = request._replace(starts=starts, rngs=rngs, n_warmup=_N_TUNING)
-            layers, _, prepared = _tune(small, own, workers)
+            layers, _, prepared = _tune_layers(small, own, workers)
             check_time()
             stage = f"pilot runs: cheap posterior {number} of {len(candidates)}"
             for whole in (False, True) if splits else (False,):
@@ -236,11 +241,13 @@ def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tupl
                     ends or prepared.thetas, request.rng.spawn(_N_PILOT_CHAINS), strict=True
                 )
                 arguments = [(request.model, trial, layers, *place) for place in places]
-                pilots: Sequence[Pilot] = workers.map(pilot, arguments, stage, iterations=_N_PILOT)
+                pilots: Sequence[PilotResult] = workers.map(
+                    run_pilot, arguments, stage, iterations=_N_PILOT
+                )
                 check_time()
                 tried.append(trial)
                 ends = [run.theta for run in pilots]
-                costs.append(_cost(pilots, layers, wanted.cost))
+                costs.append(_cost_per_step(pilots, layers, wanted.cost))
                 runs.append(np.array([run.log_target[-_N_JUDGED:] for run in pilots]))
                 n_evaluations += _N_PILOT * sum(run.n_evaluations for run in pilots)
     if not tried:
@@ -249,8 +256,8 @@ def _of_chosen_size(request: Request, wanted: Mapped, workers: Executor) -> tupl
     return tried[best], int(n_evaluations)
 
 
-def _cost(pilots: Sequence[Pilot], layers: Sequence[Layer], cost: float) -> float:
-    """Floating-point operations of an iteration."""
+def _cost_per_step(pilots: Sequence[PilotResult], layers: Sequence[Layer], cost: float) -> float:
+    """Floating-point operations of one step of the mapped move."""
     n_cheap = np.mean([own.n_cheap for own in pilots], axis=0)
     of_cheap = float(n_cheap @ [layer.target.cost for layer in layers])
     return of_cheap + cost * float(np.mean([own.n_evaluations for own in pilots]))
@@ -267,8 +274,8 @@ def autocorrelation_times(runs: FloatArray) -> FloatArray:
     Returns
     -------
     ndarray of shape (k,)
-        (1 + r) / (1 - r), where r is the correlation of successive values, as in short runs other
-        lags cannot be estimated.
+        (1 + r) / (1 - r), where r is the autocorrelation at lag one; short runs do not allow
+        estimates at other lags.
     """
     variance = max(float(runs.var()), np.finfo(float).tiny)
     half = 0.5 * np.mean(np.diff(runs, axis=2) ** 2, axis=(1, 2)) / variance

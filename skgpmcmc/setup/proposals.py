@@ -1,4 +1,4 @@
-"""The proposals of chains, by what a set-up has learned."""
+"""The proposals of chains, from the results of a set-up."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import NamedTuple
 from .._typing import FloatArray
 from ..hyperposterior.posterior import HyperPosterior
 from ..model.default_priors import period_positions
-from ..transitions.metropolis import Multiples, Proposal, RandomWalk
+from ..transitions.metropolis import PeriodMultiples, Proposal, RandomWalk
 from ..transitions.rotation import MOST_ROTATED, Rotation
 from ..transitions.surrogate import IndependenceMetropolis, SurrogateProposal, TMixture
 from .emulator.learn import EmulatorState
-from .estimates import Estimates
+from .estimates import EvidenceSource
 
 
 class ChainProposals(NamedTuple):
-    """What leads chains, and where they begin."""
+    """The proposals of theta in chains, and the theta at which the chains begin."""
 
-    proposals: dict[str, Proposal]  # by name, the main one first
-    others: float  # probability of each but the main one
-    starts: list[FloatArray]  # overdispersed; (p,) each
+    by_name: dict[str, Proposal]  # the main proposal is the first
+    other_probability: float  # probability of each proposal but the main one
+    starts: list[FloatArray]  # overdispersed; (p,) each, natural logs
 
     @property
     def main(self) -> str:
         """Name of the main proposal."""
-        return next(iter(self.proposals))
+        return next(iter(self.by_name))
 
 
-def for_burn_in(proposals: dict[str, Proposal]) -> dict[str, Proposal]:
-    """Return the proposals with rotations by any angle, which forget where a chain began."""
+def widen_rotations(proposals: dict[str, Proposal]) -> dict[str, Proposal]:
+    """Return the proposals with rotations of any length, which forget the starts of chains."""
     return {
         name: replace(proposal, spread=1.0) if isinstance(proposal, Rotation) else proposal
         for name, proposal in proposals.items()
@@ -37,73 +37,75 @@ def for_burn_in(proposals: dict[str, Proposal]) -> dict[str, Proposal]:
 
 
 def propose_by_emulator(
-    known: EmulatorState, estimates: Estimates, n_chains: int
+    state: EmulatorState, source: EvidenceSource, n_chains: int
 ) -> ChainProposals:
-    """Propose by the emulator that was examined: on a grid, or where that is too large, by chains.
+    """Propose by the examined emulator: on a grid, or with more hyper-parameters by short chains.
 
-    Proposals come from wider tails than those of pi*, so that its ratio to the target is bounded
-    where it is too small.
+    Proposals come from wider tails than those of pi*, which bounds the importance ratio where pi*
+    is too small.
     """
-    assert known.examined is not None
-    target = known.examined.posterior
-    options = known.options
-    dim = known.dim
-    if estimates.correction is not None:
-        target = target.with_correction(estimates.correction)
+    assert state.examined is not None
+    target = state.examined.posterior
+    options = state.options
+    dim = state.dim
+    if source.correction is not None:
+        target = target.with_correction(source.correction)
     lifted = options.lifted_power(dim)
     if dim <= MOST_ROTATED:
-        grid = known.grid_of(target, fine=True).temper(1.0 / lifted)
+        grid = state.make_grid(target, fine=True).temper(1.0 / lifted)
         main: dict[str, Proposal] = {"rotation": Rotation(grid)}
     else:
-        mixture = TMixture.of_draws(known.draws(target, lifted), known.modes, known.scale)
+        mixture = TMixture.of_draws(state.draw(target, lifted), state.modes, state.scale)
         independence = IndependenceMetropolis(mixture, options.n_pooled)
         main = {"surrogate": SurrogateProposal(target.to_power(lifted), independence)}
-    return _with_others(known, main, overdispersed_starts(known, n_chains))
+    return _add_other_proposals(state, main, draw_overdispersed_starts(state, n_chains))
 
 
-def overdispersed_starts(known: EmulatorState, n_chains: int) -> list[FloatArray]:
-    """Return draws from wider tails than those of pi*."""
-    assert known.examined is not None
-    power = 1.0 / known.options.temperature(known.dim)
-    draws = known.draws(known.examined.posterior, power)
-    return list(draws[known.rng.choice(len(draws), n_chains, replace=n_chains > len(draws))])
+def draw_overdispersed_starts(state: EmulatorState, n_chains: int) -> list[FloatArray]:
+    """Draw the starts of chains from wider tails than those of pi*."""
+    assert state.examined is not None
+    power = 1.0 / state.options.temperature(state.dim)
+    draws = state.draw(state.examined.posterior, power)
+    return list(draws[state.rng.choice(len(draws), n_chains, replace=n_chains > len(draws))])
 
 
-def propose_by_trajectories(known: EmulatorState, estimates: Estimates) -> ChainProposals:
+def propose_by_trajectories(state: EmulatorState, source: EvidenceSource) -> ChainProposals:
     """Propose by trajectories on the approximate posterior itself, corrected by the estimates.
 
-    The approximation is a rough one: from interpolated sites two sweeps bring its evidence to
-    within a tenth, and more take longer than what they save of rejections. Trajectories are longer
-    than in the warm-up, as each ends with an estimate.
+    The approximation is a rough one: from interpolated sites, two sweeps bring its evidence to
+    within a tenth, and more sweeps take longer than the rejections that they save. Trajectories are
+    longer than in the warm-up, because each of them ends with a costly estimate.
     """
-    assert known.warm is not None
-    sites = known.reference()
-    rough = known.approximation.with_few_sweeps()
-    posterior = HyperPosterior(known.model, rough, sites, estimates.correction)
-    trajectory = known.warm.trajectory
-    longer = replace(trajectory, max_steps=known.options.longer * trajectory.max_steps)
+    assert state.exploration is not None
+    sites = state.make_reference()
+    rough = state.approximation.with_few_sweeps()
+    posterior = HyperPosterior(state.model, rough, sites, source.correction)
+    trajectory = state.exploration.trajectory
+    longer = replace(trajectory, max_steps=state.options.step_factor * trajectory.max_steps)
     proposal: Proposal = SurrogateProposal(posterior, longer)
     main = {"trajectory": proposal}
-    return _with_others(known, main, known.warm.ends)
+    return _add_other_proposals(state, main, state.exploration.ends)
 
 
-def propose_at_once(known: EmulatorState, n_chains: int) -> ChainProposals:
-    """Propose by a random walk at the scale that is known by now."""
-    walk: dict[str, Proposal] = {"random walk": _walk(known)}
-    noise = known.rng.standard_normal((n_chains, known.dim)) @ known.root.T
-    return ChainProposals(walk, known.options.others, list(known.design.best.theta + noise))
+def propose_by_random_walk(state: EmulatorState, n_chains: int) -> ChainProposals:
+    """Propose by a random walk at the scale that has been found so far."""
+    walk: dict[str, Proposal] = {"random walk": _make_walk(state)}
+    noise = state.rng.standard_normal((n_chains, state.dim)) @ state.root.T
+    return ChainProposals(
+        walk, state.options.other_probability, list(state.design.best.theta + noise)
+    )
 
 
-def _with_others(
-    known: EmulatorState, main: dict[str, Proposal], starts: list[FloatArray]
+def _add_other_proposals(
+    state: EmulatorState, main: dict[str, Proposal], starts: list[FloatArray]
 ) -> ChainProposals:
-    """Add multiples of a period, and a random walk: it leaves places where pi* is far too small."""
-    proposals = {**main, "random walk": _walk(known)}
-    periods = period_positions(known.model)
+    """Add multiples of a period, and a random walk, which leaves regions where pi* is too small."""
+    proposals = {**main, "random walk": _make_walk(state)}
+    periods = period_positions(state.model)
     if periods:
-        proposals["multiple of a period"] = Multiples(periods)
-    return ChainProposals(proposals, known.options.others, starts)
+        proposals["multiple of a period"] = PeriodMultiples(periods)
+    return ChainProposals(proposals, state.options.other_probability, starts)
 
 
-def _walk(known: EmulatorState) -> RandomWalk:
-    return RandomWalk().with_covariance(known.root @ known.root.T)
+def _make_walk(state: EmulatorState) -> RandomWalk:
+    return RandomWalk().with_covariance(state.root @ state.root.T)

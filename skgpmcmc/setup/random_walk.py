@@ -14,38 +14,37 @@ from ..transitions.base import Transition
 from ..transitions.compose import Sweep
 from ..transitions.metropolis import MarginalWalk, RandomWalk
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
-from .request import Prepared, Request
-from .schedule import Schedule, pooled_covariance
+from .request import PreparedChains, Request
+from .schedule import WarmUpSchedule, pooled_covariance
 
-#: Standard deviation of the first proposals of a random walk, on the natural-log scale.
+#: Standard deviation of the first random-walk steps, in natural logs: tuning begins there.
 _START_SCALE = 0.5
 
 
 def set_up_sweep(
     request: Request, sweep: Sweep[Any], workers: Executor, *, learns_shape: bool
-) -> Prepared:
+) -> PreparedChains:
     """Tune the parts of a sweep on the posterior itself, and freeze them.
 
     Parameters
     ----------
     request : Request
-        Its chains start with f from the prior. The last iterations use the frozen sweep. If the
-        time is over, tuning ends where it is.
+        Arguments of the set-up. Chains start with f from the prior. If the time is over, tuning
+        ends early.
     sweep : Sweep
-        Its `Tunable` parts with a target acceptance are tuned.
+        Moves, of which the `Tunable` ones with a target acceptance are tuned.
     workers : Executor
-        Does the work.
+        Executor of the work.
     learns_shape : bool
-        Use the covariance of theta in all chains for the steps of theta; otherwise their shape is
-        not changed.
+        Whether steps of theta get the shape of the covariance of theta in all chains.
 
     Returns
     -------
-    Prepared
+    PreparedChains
         The frozen sweep, and the starting states of the chains.
     """
     model = request.model
-    schedule = Schedule.of_length(request.n_warmup)
+    schedule = WarmUpSchedule.of_length(request.n_warmup)
     begins = [(model, sweep, *own) for own in zip(request.starts, request.rngs, strict=True)]
     last: list[Segment] = workers.map(start, begins, "start of the chains", n_needed=len(begins))
     require_time(sum(s.counts.n_evaluations for s in last), model)
@@ -53,13 +52,13 @@ def set_up_sweep(
     n_tuned = 0
     learns_shape = learns_shape and len(request.starts[0]) > 0
     for number, window in enumerate(schedule.windows, 1):
-        # The gain begins anew where the shape is new.
+        # The gain of a move begins anew when its shape has changed.
         gains = [
             window.first_gain if learns_shape and move.moves_theta else n_tuned
             for move in sweep.moves
         ]
         stage = f"tuning: window {number} of {len(schedule.windows)}"
-        # Where a cheap posterior is tuned to, its iterations are not those of the chains.
+        # Iterations on a cheap posterior do not tell how long iterations of the chains take.
         n_told = 0 if request.cheap is not None else window.n_steps
         jobs = [(model, sweep, s.state, s.rng, window.n_steps, gains) for s in last]
         found = workers.map(tune, jobs, stage, iterations=n_told)
@@ -69,13 +68,13 @@ def set_up_sweep(
         n_tuned += max(len(chain.segment.theta) for chain in tuned)
         last = [old if new is None else new.segment for old, new in zip(last, found, strict=True)]
         rounds.append([chain.segment for chain in tuned])
-        # The median: a chain that begins far out may still be stuck, and asks for tiny steps.
+        # The median is robust to a chain that is still stuck far out, with tiny steps.
         sweep = sweep.with_log_scales(np.median([chain.log_scales for chain in tuned], axis=0))
-        # Chains that have ended sooner than others do not make a history.
+        # Chains of different lengths, which ended early, cannot be stacked.
         if window.learns_shape and learns_shape and not time_is_over():
             history = np.concatenate([np.stack([s.theta for s in r]) for r in rounds], axis=1)
             sweep = sweep.with_covariance(pooled_covariance(history))
-    return Prepared(
+    return PreparedChains(
         transition=sweep,
         thetas=[s.state.theta for s in last],
         rngs=[s.rng for s in last],
@@ -91,24 +90,24 @@ def set_up_random_walk(
     target_acceptance: float,
     make_transition: Callable[[RandomWalk], Transition[Any]],
     workers: Executor,
-) -> Prepared:
+) -> PreparedChains:
     """Tune a random walk on the deterministic approximate marginal, and freeze it.
 
     Parameters
     ----------
     request : Request
-        The approximate evidence defines the target of warm-up. Its iterations include those in
-        which the final transition settles.
+        The approximate evidence defines the target of warm-up. The iterations of warm-up include
+        the burn-in of the frozen transition.
     target_acceptance : float
         Acceptance rate to which the random walk is tuned.
     make_transition : callable
-        Returns the transition of the kept draws for the tuned random walk.
+        Makes the frozen transition from the tuned random walk.
     workers : Executor
-        Does the work.
+        Executor of the work.
 
     Returns
     -------
-    Prepared
+    PreparedChains
         The frozen transition, and the starting states of the chains.
 
     References
@@ -116,10 +115,10 @@ def set_up_random_walk(
     Filippone & Girolami (2014), section 4.4.
     """
     walk = RandomWalk(float(np.log(_START_SCALE)), target_acceptance)
-    moving = MarginalWalk(request.approximation, walk, with_latent=False)
-    tuned = set_up_sweep(request, Sweep((moving,), (1,)), workers, learns_shape=True)
-    (moved,) = tuned.transition.moves  # type: ignore[attr-defined]
-    frozen = make_transition(moved.proposal)
+    walking = MarginalWalk(request.approximation, walk, with_latent=False)
+    tuned = set_up_sweep(request, Sweep((walking,), (1,)), workers, learns_shape=True)
+    (tuned_move,) = tuned.transition.moves  # type: ignore[attr-defined]
+    frozen = make_transition(tuned_move.proposal)
     return tuned._replace(
         transition=frozen,
         reference=request.approximation,

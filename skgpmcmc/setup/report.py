@@ -17,9 +17,9 @@ class EmulatorSettings:
     defensive : float
         Proportion of importance draws from the prior.
     n_importance : int or None
-        Draws per estimate; None for as many as `noise` requires.
+        Number of draws per estimate; None for as many as `noise` requires.
     emulates : bool
-        Whether proposals come from the emulator, provided that it is good enough.
+        Whether proposals come from the emulator if it is good enough.
     """
 
     noise: float
@@ -30,7 +30,7 @@ class EmulatorSettings:
 
 @dataclass(frozen=True)
 class EmulatorReport:
-    """How good the emulator is, measured in the set-up.
+    """Errors of the emulator, measured in the set-up.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class EmulatorReport:
         from the emulated posterior, before these joined the design.
     probe_error : float
         Standard deviation of the log-likelihood estimate with many importance draws minus the
-        corrected emulator, at the same points.
+        corrected emulated log evidence (natural log), at the same points.
     predicted_acceptance : float
         Acceptance rate of the main move predicted from the same points, without the noise of the
         estimates.
@@ -50,8 +50,8 @@ class EmulatorReport:
     noise : float
         Standard deviation of the log-likelihood estimate with these draws; median over the same
         points.
-    n_in_turn : int
-        Number of rows whose latent values an importance draw takes in turn, each given its target.
+    n_sequential : int
+        Number of rows whose latent values an importance draw takes sequentially.
     """
 
     n_design: int
@@ -60,4 +60,4 @@ class EmulatorReport:
     predicted_acceptance: float
     n_importance: tuple[int, int] = (0, 0)
     noise: float = 0.0
-    n_in_turn: int = 0
+    n_sequential: int = 0

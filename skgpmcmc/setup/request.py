@@ -1,4 +1,4 @@
-"""What a set-up is asked for, and what it leaves to the chains."""
+"""The arguments of a set-up, and its result."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from ..transitions.base import ChainState, Transition
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from .report import EmulatorReport
 
-#: Importance draws where a request leaves the choice to a sampler that learns nothing of them.
+#: Default number of importance draws of a sampler that does not measure their noise.
 N_IMPORTANCE = 64
 
 
 class Request(NamedTuple):
-    """What a set-up is asked for: the chains of one model."""
+    """Arguments of a set-up of the chains of one model."""
 
     model: LatentGP
-    approximation: Approximation  # what the sampler builds on
-    starts: Sequence[FloatArray]  # where each chain begins; (p,), natural logs
+    approximation: Approximation  # of the evidence or of p(f | y, theta)
+    starts: Sequence[FloatArray]  # theta at which each chain begins; (p,), natural logs
     rngs: Sequence[np.random.Generator]  # the random stream of each chain
-    rng: np.random.Generator  # of the set-up itself
+    rng: np.random.Generator  # the random stream of the set-up itself
     n_importance: int | None  # draws per likelihood estimate; None leaves the choice to the sampler
     n_warmup: int  # discarded iterations per chain
-    cheap: CheapApproximation | None = None  # what proposes, for samplers that want it
+    cheap: CheapApproximation | None = None  # proposes, for mapped samplers
 
 
-class Prepared(NamedTuple):
-    """What a set-up leaves to the chains of one model."""
+class PreparedChains(NamedTuple):
+    """Result of a set-up: the chains of one model, ready to be sampled."""
 
     transition: Transition[Any]  # frozen
-    thetas: Sequence[FloatArray]  # where each chain begins; (p,), natural logs
+    thetas: Sequence[FloatArray]  # theta at which each chain begins; (p,), natural logs
     rngs: Sequence[np.random.Generator]  # one per chain
-    n_burn_in: int  # iterations to be discarded first
-    n_evaluations: float = 0.0  # of a (marginal) likelihood, in the set-up
+    n_burn_in: int  # iterations of the frozen transition that are discarded first
+    n_evaluations: float = 0.0  # evaluations of a (marginal) likelihood in the set-up
     n_tuned: int = 0  # iterations that each chain has made in the set-up
     reference: ReferenceDensity | None = None  # q(f) of the transition at any theta, if any
-    estimator: PseudoMarginalMetropolis | None = None  # what estimates p(y | theta), if anything
+    estimator: PseudoMarginalMetropolis | None = None  # estimates p(y | theta), if estimated
     report: EmulatorReport | None = None
-    states: Sequence[ChainState] | None = None  # where chains begin, if not afresh at their theta
+    states: Sequence[ChainState] | None = None  # first states; None to start afresh
     draws_latent: bool = True  # whether f of the chains is a draw, and not a mean

@@ -14,29 +14,32 @@ import numpy as np
 
 from .._typing import FloatArray
 
+#: Number of tuning windows: enough to learn the shape several times.
 _N_WINDOWS = 10
-_SHAPE_WINDOWS = range(1, 7)  # after these windows the shape is learned anew
-_SETTLE_SHARE = 0.1
+#: Windows after which the shape is learned anew: not after the first, and long before the end.
+_SHAPE_WINDOWS = range(1, 7)
+#: Share of the warm-up in which the frozen transition burns in.
+_BURN_IN_SHARE = 0.1
 
 
 class Window(NamedTuple):
-    """One segment of warm-up."""
+    """One tuning window of the warm-up."""
 
     n_steps: int
     first_gain: int  # steps since the shape last changed, which set the gain
-    learns_shape: bool  # pool the chains' covariance at its end
+    learns_shape: bool  # whether the covariance of all chains gives a new shape at its end
 
 
-class Schedule(NamedTuple):
-    """Warm-up of a given length: adaptive windows, then iterations of the frozen transition."""
+class WarmUpSchedule(NamedTuple):
+    """Schedule of a warm-up: tuning windows, then the burn-in of the frozen transition."""
 
     windows: tuple[Window, ...]
     n_burn_in: int
 
     @classmethod
-    def of_length(cls, n_warmup: int) -> Schedule:
+    def of_length(cls, n_warmup: int) -> WarmUpSchedule:
         """Split `n_warmup` iterations."""
-        n_burn_in = int(np.ceil(_SETTLE_SHARE * n_warmup))
+        n_burn_in = int(np.ceil(_BURN_IN_SHARE * n_warmup))
         edges = np.linspace(0, n_warmup - n_burn_in, _N_WINDOWS + 1).round().astype(int)
         windows = []
         since_change = 0
@@ -53,6 +56,6 @@ def pooled_covariance(history: FloatArray) -> FloatArray:
     dim = history.shape[2]
     recent = history[:, history.shape[1] // 2 :].reshape(-1, dim)
     n = len(recent)
-    # Shrunk towards a small sphere, as few distinct points may have been seen.
+    # The covariance is shrunk towards a small sphere, as few draws may be distinct.
     covariance = np.atleast_2d(np.cov(recent, rowvar=False)) if n > 1 else np.zeros((dim, dim))
     return np.asarray((n * covariance + 5.0 * 1e-2 * np.eye(dim)) / (n + 5.0))

@@ -1,6 +1,7 @@
-"""Markov transitions on (theta, f); each says what it leaves invariant.
+"""Markov transitions on (theta, f); each states what it leaves invariant.
 
-Here are the parts of a transition of your own, and those that a sampler is configured with.
+This module exports the base classes for a transition of your own, and the transitions and operators
+that samplers take as arguments.
 """
 
 from .base import BatchedTransition, StepInfo, Transition, Tunable
@@ -14,7 +15,7 @@ from .metropolis import (
     Proposal,
     RandomWalk,
     metropolis_accepts,
-    rejected_proposal,
+    rejection_info,
 )
 from .operator import Operator, Outcome
 from .riemannian import RiemannianTrajectory
@@ -41,5 +42,5 @@ __all__ = [
     "Tunable",
     "UnivariateSlice",
     "metropolis_accepts",
-    "rejected_proposal",
+    "rejection_info",
 ]

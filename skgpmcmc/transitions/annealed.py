@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from .._typing import FloatArray
-from ..importance.annealed import AnnealedParticles, Tempered
+from ..importance.annealed import AnnealedParticles, TemperedLikelihood
 from ..model.joint import GPState
 from ..model.prior import GaussianPrior
 from ..numerics.dynamics import FactorRoot, leapfrog
@@ -22,14 +22,14 @@ class TrajectoryKernel:
     """Leapfrog trajectories of all draws in one batch, with the precision of q as mass matrix.
 
     If q is the prior, this is "HMC v2". All trajectories have `max_steps` steps, each with its own
-    random step size: a shared random number would make the draws dependent.
+    random step size, because a shared random number would make the draws dependent.
 
     **Invariant:** leaves ``q(f) exp(beta rho(f))`` unchanged.
 
     Attributes
     ----------
     operator : Trajectory
-        Its root is not used.
+        Step size and numbers of steps; its root is not used.
 
     References
     ----------
@@ -44,29 +44,31 @@ class TrajectoryKernel:
         """Follow one trajectory for each draw."""
         q = particles.q
         f = particles.f
-        tempered = Tempered(particles.observed, q, beta)
+        tempered = TemperedLikelihood(particles.observed, q, beta)
         begin = _LatentBatch(tempered, q.prior, q.prior.whiten(f), f)
         step = self.operator.with_log_scale(log_scale).step_sizes(rng, f.shape[1])
         begun = rng.standard_normal(begin.position.shape)
         n_steps = self.operator.max_steps
         with np.errstate(over="ignore", invalid="ignore"):
             path = leapfrog(begin.at, begin, begun, step, FactorRoot(q.chol_white), n_steps)
-            assert path.end is not None  # columns that have left all numbers are rejected
-            change = _log_density(path.end, path.momentum) - _log_density(begin, begun)
+            assert path.end is not None  # a draw that is not finite is rejected below
+            change = _negative_hamiltonians(path.end, path.momentum) - _negative_hamiltonians(
+                begin, begun
+            )
         change = np.where(np.isnan(change), -np.inf, change)
         accepted = np.log1p(-rng.uniform(size=len(change))) < change
         particles.place(accepted, path.end.f[:, accepted] - q.mean[:, None])
         return float(np.exp(np.minimum(change, 0.0)).mean())
 
 
-def _log_density(batch: _LatentBatch, momentum: FloatArray) -> FloatArray:
-    """Minus the Hamiltonian of each draw; (N,)."""
+def _negative_hamiltonians(batch: _LatentBatch, momentum: FloatArray) -> FloatArray:
+    """Minus the Hamiltonian of each point of a batch; (N,)."""
     return np.asarray(batch.log_density - 0.5 * (momentum * momentum).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)
 class _LatentBatch:
-    """Points of v, f = R v, a column each.
+    """A batch of points v with f = R v, one per column.
 
     Attributes
     ----------
@@ -76,23 +78,23 @@ class _LatentBatch:
     f : ndarray of shape (n, N)
     """
 
-    tempered: Tempered
+    tempered: TemperedLikelihood
     prior: GaussianPrior
     position: FloatArray
     f: FloatArray
 
     def at(self, position: FloatArray) -> _LatentBatch:
-        """Return points of the same density elsewhere."""
+        """Return the batch at other positions (r, N)."""
         return _LatentBatch(self.tempered, self.prior, position, self.prior.unwhiten(position))
 
     @property
     def log_density(self) -> FloatArray:
-        """Log of the density of each; (N,)."""
+        """Log density of each point; (N,)."""
         return self.tempered.totals(self.f) - 0.5 * (self.position * self.position).sum(axis=0)
 
     @cached_property
     def gradient(self) -> FloatArray:
-        """Gradient in v of each; (r, N)."""
+        """Gradient of the log density in v at each point; (r, N)."""
         return self.prior.apply_transpose(self.tempered.derivatives(self.f).first) - self.position
 
 
@@ -119,7 +121,7 @@ class RiemannianKernel:
         """Follow one trajectory for each draw."""
         prior = particles.q.prior
         f = particles.f
-        tempered = Tempered(particles.observed, particles.q, beta)
+        tempered = TemperedLikelihood(particles.observed, particles.q, beta)
         conditional = LatentConditional(tempered, prior)
         operator = self.operator.with_log_scale(log_scale)
         probabilities = []

@@ -16,7 +16,7 @@ from ..numerics.linalg import NotPositiveDefiniteError
 
 
 class ChainState(Protocol):
-    """What is recorded of any chain; states are immutable."""
+    """The part of a chain's state that is recorded; states are immutable."""
 
     @property
     def theta(self) -> FloatArray:
@@ -30,11 +30,11 @@ class ChainState(Protocol):
 S = TypeVar("S", bound=ChainState)
 
 
-def at_rest(model: LatentGP, state: S) -> S:
+def drop_factors(model: LatentGP, state: S) -> S:
     """Return a copy of a state of the model without factors and other matrices.
 
-    They are made again when the chain moves on. What an object keeps is what it pickles, so that a
-    chain is continued alike wherever its state has been meanwhile.
+    The matrices are computed again when the chain moves on. An object keeps what it pickles, so
+    that a chain continues in the same way whether or not its state was sent to another process.
     """
     shared = (model, model.covariance, model.likelihood, model.hyperprior, model.observations)
     return copy.deepcopy(state, {id(part): part for part in shared})
@@ -42,19 +42,20 @@ def at_rest(model: LatentGP, state: S) -> S:
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What only a diagnostic wants to know of a step.
+    """Information on a step for diagnostics.
 
     Attributes
     ----------
     move : str
         Name of the transition that moved.
     accepted : bool
+        Whether the proposal was accepted.
     acceptance_probability : float
-        ``min(1, ratio)``; 0 where the proposal failed.
+        ``min(1, ratio)``; 0 if the proposal failed.
     n_evaluations : float
-        Of a (marginal) likelihood; m / n for m fresh particles alone.
+        Evaluations of a (marginal) likelihood; m / n for m fresh particles at the same theta.
     failed : bool
-        Whether the proposal could not be made: a factorization failed, or the like.
+        Whether the proposal could not be evaluated, for example because a factorization failed.
     """
 
     move: str
@@ -65,12 +66,12 @@ class StepInfo:
 
     @property
     def steps(self) -> tuple[StepInfo, ...]:
-        """The steps that it consists of, in their order: here only itself."""
+        """The steps of a compound step in their order; by default the step itself."""
         return (self,)
 
     @property
     def tuning_probability(self) -> float:
-        """What warm-up brings to the target acceptance rate."""
+        """Acceptance probability whose mean warm-up tunes to the target acceptance rate."""
         return self.acceptance_probability
 
 
@@ -80,9 +81,9 @@ class Transition(ABC, Generic[S]):
     Attributes
     ----------
     name : str
-        What diagnostics call it.
+        Name in diagnostics.
     moves_theta : bool
-        Whether it may change theta, which costs a factorization of K.
+        Whether the transition may change theta, which costs a factorization of K.
     """
 
     name: str
@@ -99,17 +100,17 @@ class Transition(ABC, Generic[S]):
     def step_many(
         self, model: LatentGP, states: Sequence[S], rngs: Sequence[np.random.Generator]
     ) -> list[tuple[S, StepInfo]]:
-        """Make one move of each of several chains, which do not depend on one another.
+        """Make one move of each of several independent chains.
 
-        Every chain moves as `step` moves it, to the last bit. Here, one chain moves after the
-        other; a `BatchedTransition` does what it can in one call for all chains.
+        Every chain moves as `step` moves it, to the last bit. By default one chain moves after the
+        other; a `BatchedTransition` shares work between the chains.
         """
         pairs = zip(states, rngs, strict=True)
         return [self.step(model, state, rng) for state, rng in pairs]
 
 
 class BatchedTransition(Transition[S]):
-    """A transition that moves several chains at once faster than one after the other.
+    """A transition that moves several chains together faster than one after the other.
 
     A subclass overrides `step_many`, which `step` calls with one chain.
     """
@@ -126,7 +127,7 @@ class BatchedTransition(Transition[S]):
     def step_many(
         self, model: LatentGP, states: Sequence[S], rngs: Sequence[np.random.Generator]
     ) -> list[tuple[S, StepInfo]]:
-        """Make one move of each of several chains, which do not depend on one another."""
+        """Make one move of each of several independent chains."""
 
     @final
     def step(self, model: LatentGP, state: S, rng: np.random.Generator) -> tuple[S, StepInfo]:
@@ -135,12 +136,12 @@ class BatchedTransition(Transition[S]):
 
 
 class Tunable(Transition[S]):
-    """A transition with a scale, and perhaps with a shape, of its steps, which warm-up may tune.
+    """A transition whose steps have a scale, and perhaps a shape, that warm-up may tune.
 
     Attributes
     ----------
     log_scale : float
-        Log of the scale.
+        Natural log of the scale.
     target_acceptance : float or None
         Acceptance rate to which the scale is tuned; None for a move that needs no tuning.
     """
@@ -153,12 +154,12 @@ class Tunable(Transition[S]):
         """Return the same transition with another scale."""
 
     def with_covariance(self, covariance: FloatArray) -> Self:
-        """Return it with steps of theta in the shape of a covariance (p, p); here, as it is."""
+        """Return it with steps of theta shaped by a covariance (p, p); by default unchanged."""
         return self
 
 
-class FromPrior(Transition[GPState]):
-    """A transition on (theta, f) whose chains begin with f from its prior."""
+class PriorStart(Transition[GPState]):
+    """A transition on (theta, f) whose chains start with f from the prior given theta."""
 
     def start(self, model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> GPState | None:
         """Return the state at theta with f from the prior; None without a finite density."""

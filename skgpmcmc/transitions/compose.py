@@ -1,4 +1,4 @@
-"""Transitions made of others: one of several at random, a directed pair, or one after another."""
+"""Compound transitions: a random choice of moves, a directed pair, and a sweep over moves."""
 
 from __future__ import annotations
 
@@ -16,20 +16,39 @@ from .base import BatchedTransition, S, StepInfo, Transition, Tunable
 from .metropolis import MetropolisHastings
 
 
+@dataclass(frozen=True)
+class SweepInfo(StepInfo):
+    """Information on all moves of a sweep for diagnostics.
+
+    Attributes
+    ----------
+    moves : tuple of StepInfo
+        Information on each move, in their order.
+    """
+
+    moves: tuple[StepInfo, ...] = ()
+
+    @property
+    def steps(self) -> tuple[StepInfo, ...]:
+        """Information on each move, in their order."""
+        return self.moves
+
+
 @dataclass(frozen=True, eq=False)
 class Mixture(BatchedTransition[S]):
-    """At every step one of the moves is made, chosen with fixed probabilities, and then the last.
+    """A mixture of moves: every step makes one move, chosen with fixed probabilities.
 
-    **Invariant:** what all its moves leave unchanged, as no choice looks at the state.
+    **Invariant:** leaves any distribution unchanged that all its moves leave unchanged, because the
+    choice of the move does not depend on the state.
 
     Attributes
     ----------
     moves : sequence of Transition
-        All on the same states; the first one starts chains.
+        Moves on the same states; the first move starts chains.
     probabilities : sequence of float
-        One per move, with sum 1.
+        Probability of each move, with sum 1.
     last : Transition or None
-        Made after the move, whichever it was.
+        Transition that follows the chosen move in every step.
     """
 
     moves: Sequence[Transition[S]]
@@ -40,17 +59,17 @@ class Mixture(BatchedTransition[S]):
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
     ) -> S | None:
-        """Return a state of the first move at theta; `particles` is what that one understands."""
+        """Return a state of the first move at theta; `particles` are arguments of its `start`."""
         return self.moves[0].start(model, theta, rng, **particles)
 
     def step_many(
         self, model: LatentGP, states: Sequence[S], rngs: Sequence[np.random.Generator]
     ) -> list[tuple[S, StepInfo]]:
-        """Make one of the moves, and the last."""
+        """Make one of the moves in each chain, and then `last`."""
         edges = list(accumulate(self.probabilities))
         chosen = [bisect(edges, rng.uniform() * edges[-1]) for rng in rngs]
         moves = [min(index, len(self.moves) - 1) for index in chosen]
-        made = _step_by(self.moves, moves, model, states, rngs)
+        made = _step_chosen(self.moves, moves, model, states, rngs)
         if self.last is None:
             return made
         followed = self.last.step_many(model, [state for state, _ in made], rngs)
@@ -60,37 +79,20 @@ class Mixture(BatchedTransition[S]):
         ]
 
 
-def _step_by(
-    moves: Sequence[Transition[S]],
-    chosen: Sequence[int],
-    model: LatentGP,
-    states: Sequence[S],
-    rngs: Sequence[np.random.Generator],
-) -> list[tuple[S, StepInfo]]:
-    """Make the chosen move of each chain; chains with the same move step together."""
-    made: dict[int, tuple[S, StepInfo]] = {}
-    for index in sorted(set(chosen)):
-        chains = [chain for chain, own in enumerate(chosen) if own == index]
-        own_states = [states[chain] for chain in chains]
-        own_rngs = [rngs[chain] for chain in chains]
-        stepped = moves[index].step_many(model, own_states, own_rngs)
-        made.update(zip(chains, stepped, strict=True))
-    return [made[chain] for chain in range(len(chosen))]
-
-
 @dataclass(frozen=True, eq=False)
-class Directed(BatchedTransition[S]):
-    """A chain that keeps its direction while it is accepted, and turns around where it is not.
+class DirectedPair(BatchedTransition[S]):
+    """A pair of opposite moves: a chain keeps its direction until a rejection reverses it.
 
-    **Invariant:** the target of its moves, with either direction equally likely whatever the state.
-    Ahead and back propose in opposite ways, from theta to theta' as from theta' to theta: what
-    leaves a state by a rejection is what arrives there in the other direction. Where another move
-    has led, a state has no direction yet (0), and is given one at random.
+    **Invariant:** leaves the target of its moves unchanged, times the uniform distribution of the
+    direction. The proposals ahead and back are opposite: the density of theta' given theta of one
+    is that of theta given theta' of the other. Hence the probability of leaving a state by a
+    rejection equals that of arriving there with the other direction. After another move a state has
+    no direction (0), and gets a random one.
 
     Attributes
     ----------
     ahead, back : MetropolisHastings
-        The same but for their proposals, of which one undoes the other.
+        Equal moves except for their proposals, which are opposite.
 
     References
     ----------
@@ -102,61 +104,43 @@ class Directed(BatchedTransition[S]):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """That of its moves."""
+        """Name of its moves in diagnostics."""
         return self.ahead.name
 
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
     ) -> S | None:
-        """Return a state at theta; `particles` is what the moves understand."""
+        """Return a state at theta; `particles` are arguments of the moves' `start`."""
         return self.ahead.start(model, theta, rng, **particles)
 
     def step_many(
         self, model: LatentGP, states: Sequence[S], rngs: Sequence[np.random.Generator]
     ) -> list[tuple[S, StepInfo]]:
-        """Go on, or turn around."""
+        """Move in the direction of each state; a rejection reverses the direction."""
         directions = [
             state.direction or (1 if rng.uniform() < 0.5 else -1)  # type: ignore[attr-defined]
             for state, rng in zip(states, rngs, strict=True)
         ]
         chosen = [0 if direction > 0 else 1 for direction in directions]
-        made = _step_by((self.ahead, self.back), chosen, model, states, rngs)
+        made = _step_chosen((self.ahead, self.back), chosen, model, states, rngs)
         return [
             (state._replace(direction=direction if info.accepted else -direction), info)  # type: ignore[attr-defined]
             for (state, info), direction in zip(made, directions, strict=True)
         ]
 
 
-@dataclass(frozen=True)
-class SweepInfo(StepInfo):
-    """What a diagnostic wants to know of all moves of a sweep.
-
-    Attributes
-    ----------
-    moves : tuple of StepInfo
-        One for each move, in their order.
-    """
-
-    moves: tuple[StepInfo, ...] = ()
-
-    @property
-    def steps(self) -> tuple[StepInfo, ...]:
-        """All moves."""
-        return self.moves
-
-
 @dataclass(frozen=True, eq=False)
 class Sweep(BatchedTransition[S]):
-    """At every step all moves are made in their order, each as often as it is repeated.
+    """A sweep: every step makes all moves in their order, with repetitions.
 
-    **Invariant:** what all its moves leave unchanged.
+    **Invariant:** leaves any distribution unchanged that all its moves leave unchanged.
 
     Attributes
     ----------
     moves : sequence of Transition
-        All on the same states; the first one starts chains.
+        Moves on the same states; the first move starts chains.
     repeats : sequence of int
-        How often each is made.
+        Number of times that each move is made in a step.
     """
 
     moves: Sequence[Transition[S]]
@@ -188,7 +172,7 @@ class Sweep(BatchedTransition[S]):
         return Sweep(tuple(moves), self.repeats)
 
     def mean_probabilities(self, info: StepInfo) -> list[float]:
-        """Return the mean of what is tuned of each move, in one step."""
+        """Return the mean tuning probability of each move over its repetitions in one step."""
         ends = np.cumsum([0, *self.repeats])
         probabilities = [step.tuning_probability for step in info.steps]
         return [float(np.mean(probabilities[a:b])) for a, b in pairwise(ends)]
@@ -196,13 +180,13 @@ class Sweep(BatchedTransition[S]):
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
     ) -> S | None:
-        """Return a state of the first move at theta; `particles` is what that one understands."""
+        """Return a state of the first move at theta; `particles` are arguments of its `start`."""
         return self.moves[0].start(model, theta, rng, **particles)
 
     def step_many(
         self, model: LatentGP, states: Sequence[S], rngs: Sequence[np.random.Generator]
     ) -> list[tuple[S, StepInfo]]:
-        """Make all moves."""
+        """Make all moves in each chain."""
         infos: list[list[StepInfo]] = [[] for _ in states]
         costs = [0.0] * len(states)
         for move, repeat in zip(self.moves, self.repeats, strict=True):
@@ -211,13 +195,13 @@ class Sweep(BatchedTransition[S]):
                 states = [state for state, _ in made]
                 for chain, (state, info) in enumerate(made):
                     infos[chain].append(info)
-                    # An evaluation of p(y | f) alone is O(n) where another is O(n^3) or O(n^2).
+                    # At fixed theta an evaluation of p(y | f) costs O(n), not O(n^2) or O(n^3).
                     costs[chain] += info.n_evaluations / (1 if move.moves_theta else len(state.f))
         together = zip(states, infos, costs, strict=True)
         return [(state, self._whole(own, cost)) for state, own, cost in together]
 
     def _whole(self, infos: Sequence[StepInfo], cost: float) -> SweepInfo:
-        """Report all moves of a sweep as one step."""
+        """Summarize all moves of a sweep as one step."""
         return SweepInfo(
             self.name,
             any(info.accepted for info in infos),
@@ -226,3 +210,21 @@ class Sweep(BatchedTransition[S]):
             any(info.failed for info in infos),
             tuple(infos),
         )
+
+
+def _step_chosen(
+    moves: Sequence[Transition[S]],
+    chosen: Sequence[int],
+    model: LatentGP,
+    states: Sequence[S],
+    rngs: Sequence[np.random.Generator],
+) -> list[tuple[S, StepInfo]]:
+    """Make the chosen move of each chain; chains with the same move step together."""
+    made: dict[int, tuple[S, StepInfo]] = {}
+    for index in sorted(set(chosen)):
+        chains = [chain for chain, own in enumerate(chosen) if own == index]
+        own_states = [states[chain] for chain in chains]
+        own_rngs = [rngs[chain] for chain in chains]
+        stepped = moves[index].step_many(model, own_states, own_rngs)
+        made.update(zip(chains, stepped, strict=True))
+    return [made[chain] for chain in range(len(chosen))]

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..model.joint import GPState, LatentGP
-from .base import FromPrior, StepInfo
+from .base import PriorStart, StepInfo
 from .slice import shrink_bracket
 
 
 @dataclass(frozen=True)
-class EllipticalSlice(FromPrior):
+class EllipticalSlice(PriorStart):
     """Move f on an ellipse through the current point and a draw from the prior.
 
-    **Invariant:** leaves p(f | y, theta) unchanged; does not touch theta. It has no settings and
-    never rejects.
+    **Invariant:** leaves p(f | y, theta) unchanged; theta does not change. The move has no
+    settings, and is never rejected.
 
     References
     ----------
@@ -30,7 +30,7 @@ class EllipticalSlice(FromPrior):
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator
     ) -> tuple[GPState, StepInfo]:
-        """One elliptical slice update of f."""
+        """Make one elliptical slice update of f."""
         nu = state.prior.sample(rng)
         log_level = state.log_lik + np.log1p(-rng.uniform())
         first = rng.uniform(0.0, 2.0 * np.pi)

@@ -1,6 +1,6 @@
-"""Moves of f at fixed theta, and of theta at fixed f or at fixed auxiliary variables.
+"""Moves of f at fixed theta, and moves of theta at fixed f or at fixed auxiliary variables.
 
-A `Sweep` of them is a Gibbs sampler.
+A `Sweep` over such moves is a Gibbs sampler.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from ..numerics.dynamics import IDENTITY, FactorRoot, Root
 from ..numerics.linalg import NotPositiveDefiniteError, cholesky
 from ..parameterizations.base import HyperConditional, Parameterization
 from ..parameterizations.latent import LatentConditional, LatentPoint
-from .base import FromPrior, StepInfo, Tunable
-from .metropolis import metropolis_accepts, rejected_proposal
+from .base import PriorStart, StepInfo, Tunable
+from .metropolis import metropolis_accepts, rejection_info
 from .operator import Operator, OperatorUpdate
 
 
 @dataclass(frozen=True, eq=False)
-class HyperUpdate(OperatorUpdate[GPState], FromPrior):
+class HyperUpdate(OperatorUpdate[GPState], PriorStart):
     """An operator on theta; the auxiliary variables of the parameterization are held fixed.
 
     **Invariant:** leaves p(theta, f | y) unchanged, because the operator leaves the conditional
     distribution of theta unchanged, and the auxiliary variables are a function of (theta, f) or a
-    draw given (theta, f) that extends the target. Where f fills fewer than n dimensions, as K is
-    singular in double precision, no other theta has the same f, and a parameterization that holds f
-    fixed leaves the state as it is; it never moves to such a theta either.
+    draw given (theta, f) that extends the target. If K is singular in double precision, f lies in a
+    subspace that no other theta shares. A parameterization that holds f fixed then leaves the state
+    unchanged, and it never moves to such a theta.
 
     Attributes
     ----------
     parameterization : Parameterization
     operator : Operator
     free : ndarray of int of shape (q,) or None
-        Positions of the components that move; None moves all.
+        Positions of the components of theta that move; None moves all.
     """
 
     parameterization: Parameterization
@@ -46,37 +46,36 @@ class HyperUpdate(OperatorUpdate[GPState], FromPrior):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """What diagnostics call it."""
+        """Name in diagnostics."""
         return f"{self.operator.name} on theta ({self.parameterization.name})"
 
     def with_covariance(self, covariance: FloatArray) -> Self:
-        """Return the update with steps of that shape, and the scale that goes with it."""
+        """Return the update with steps in the shape of a covariance, and a scale to suit it."""
         own = covariance if self.free is None else covariance[np.ix_(self.free, self.free)]
         return super().with_covariance(own)
 
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator
     ) -> tuple[GPState, StepInfo]:
-        """Move theta by the operator; f changes with it."""
+        """Move theta by the operator; f changes with theta according to the parameterization."""
         conditional = HyperConditional.of(model, self.parameterization, state, rng, self.free)
         try:
             point = conditional.begin
         except NotPositiveDefiniteError:
-            return state, rejected_proposal(self.name, model, state.theta)
+            return state, rejection_info(self.name, model, state.theta)
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = self.operator.move(conditional, point, rng)
         lost = outcome.lost
         failed = (
-            lost is not None
-            and rejected_proposal(self.name, model, conditional.theta_at(lost)).failed
+            lost is not None and rejection_info(self.name, model, conditional.theta_at(lost)).failed
         )
         info = self._info(outcome, failed=failed)
-        # The very same state where nothing has moved, with all that is known of it.
+        # After a rejection the same object is returned, with all of its cached matrices.
         return state if outcome.point is point else outcome.point.state, info
 
 
 class LatentShape(Protocol):
-    """Gives the shape of the steps and momenta of f at any theta."""
+    """Shape of the steps and momenta of f, as a function of theta."""
 
     def root(self, model: LatentGP, prior: GaussianPrior) -> Root:
         """Return the root in whitened coordinates, a function of theta and the data."""
@@ -93,7 +92,7 @@ class PriorShape:
 
 @dataclass(frozen=True)
 class CurvatureShape:
-    """B B' = (K^-1 + C)^-1, C the Fisher information of f at the prior mean: "HMC v1".
+    """Shape B B' = (K^-1 + C)^-1, C the Fisher information of f at the prior mean: "HMC v1".
 
     The factor of I + R'C R is computed once for each theta. C must not depend on f.
     """
@@ -103,8 +102,8 @@ class CurvatureShape:
 
         def make() -> FactorRoot:
             """Compute the root."""
-            nowhere = np.zeros(prior.size)
-            information = model.observations_at(prior.theta).fisher_information(nowhere)
+            mean = np.zeros(prior.size)
+            information = model.observations_at(prior.theta).fisher_information(mean)
             return FactorRoot(prior.whitened_factor(np.sqrt(information)))
 
         return prior.remember((type(self), model), make)
@@ -112,7 +111,7 @@ class CurvatureShape:
 
 @dataclass(frozen=True, eq=False)
 class MassShape:
-    """B B' = M^-1 for a given mass matrix M of f.
+    """Shape B B' = M^-1 for a given mass matrix M of f.
 
     Attributes
     ----------
@@ -133,16 +132,17 @@ class MassShape:
 
 
 @dataclass(frozen=True)
-class LatentUpdate(OperatorUpdate[GPState], FromPrior):
-    """An operator on v, f = R v.
+class LatentUpdate(OperatorUpdate[GPState], PriorStart):
+    """An operator on the whitened v, where f = R v.
 
-    **Invariant:** leaves p(f | y, theta) unchanged, as the operator does; theta does not change.
+    **Invariant:** leaves p(f | y, theta) unchanged, because the operator leaves the density of v
+    unchanged; theta does not change.
 
     Attributes
     ----------
     operator : Operator
     shape : LatentShape
-        Shape of its steps or momenta; not used by operators with their own metric.
+        Shape of the steps or momenta; operators with their own metric do not use it.
     """
 
     operator: Operator
@@ -151,11 +151,11 @@ class LatentUpdate(OperatorUpdate[GPState], FromPrior):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """What diagnostics call it."""
+        """Name in diagnostics."""
         return f"{self.operator.name} on f"
 
     def with_covariance(self, covariance: FloatArray) -> Self:
-        """Return itself, because the covariance is that of theta."""
+        """Return the update unchanged, because the covariance is that of theta."""
         return self
 
     def step(
@@ -168,12 +168,14 @@ class LatentUpdate(OperatorUpdate[GPState], FromPrior):
         with np.errstate(over="ignore", invalid="ignore"):
             outcome = operator.move(conditional, point, rng)
         info = self._info(outcome, failed=outcome.failed)
-        assert isinstance(outcome.point, LatentPoint)  # of its own conditional distribution
+        assert isinstance(
+            outcome.point, LatentPoint
+        )  # the operator returns points of its conditional density
         return outcome.point.state._replace(local=outcome.point), info
 
 
 @dataclass(frozen=True)
-class CrankNicolson(FromPrior, Tunable[GPState]):
+class CrankNicolson(PriorStart, Tunable[GPState]):
     """Preconditioned Crank-Nicolson: f' = sqrt(1 - a^2) f + a u, u ~ N(0, K).
 
     The proposal is accepted by the likelihood ratio alone. The tuned scale s can be any positive
@@ -213,7 +215,7 @@ class CrankNicolson(FromPrior, Tunable[GPState]):
 
 
 @dataclass(frozen=True)
-class ConjugateVariance(FromPrior):
+class ConjugateVariance(PriorStart):
     """Draw the constant factor sigma of the kernel from its conditional distribution.
 
     With K = sigma Q, Q of rank r, and the prior InvGamma(shape, scale), this distribution given f
@@ -241,10 +243,10 @@ class ConjugateVariance(FromPrior):
     def step(
         self, model: LatentGP, state: GPState, rng: np.random.Generator
     ) -> tuple[GPState, StepInfo]:
-        """Draw the variance, and make the root of K again.
+        """Draw the variance, and compute the root of K again.
 
-        Scaling the old one would be cheaper, but would differ in the last digits from a root that
-        is made after the state was sent to another process.
+        Scaling the old root would be cheaper, but would differ in the last digits from the root
+        that is computed after the state was sent to another process.
         """
         v = state.prior.whiten(state.f)
         variance = np.exp(state.theta[self.position])
@@ -252,9 +254,9 @@ class ConjugateVariance(FromPrior):
         theta = state.theta.copy()
         theta[self.position] = np.log(scale / rng.gamma(self.shape + 0.5 * len(v)))
         if not np.isfinite(model.hyperprior.log_prob(theta)):
-            return state, rejected_proposal(self.name, model, theta)
+            return state, rejection_info(self.name, model, theta)
         try:
             prior = model.prior_at(theta).factorize()
         except NotPositiveDefiniteError:
-            return state, rejected_proposal(self.name, model, theta)
+            return state, rejection_info(self.name, model, theta)
         return model.state_in(prior, state.f), StepInfo(self.name, True, 1.0)

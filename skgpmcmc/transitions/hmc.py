@@ -11,21 +11,46 @@ import numpy as np
 
 from .._typing import FloatArray
 from ..approximations.base import Approximation
-from ..hyperposterior.posterior import HyperPosterior, PosteriorPoint, mean_of
+from ..hyperposterior.posterior import HyperPosterior, PosteriorPoint, keep_mean
 from ..model.joint import LatentGP
 from ..numerics.dynamics import IDENTITY, DenseRoot, DensityPoint, LeapfrogPath, P, Root, leapfrog
 from .base import StepInfo, Transition
-from .metropolis import metropolis_accepts, rejected_proposal
+from .metropolis import metropolis_accepts, rejection_info
 from .operator import Operator, Outcome
+
+#: Shortest trajectory, in radians of a Gaussian target: a quarter period makes ends independent.
+SHORTEST_TRAVEL = 0.3 * np.pi
+#: Longest trajectory, in radians of a Gaussian target: lengths average to a quarter period.
+LONGEST_TRAVEL = 0.7 * np.pi
+
+#: Most leapfrog steps of a trajectory of such a length: bounds the cost of tiny steps.
+_MOST_LEAPFROGS = 20
+
+
+class TrajectoryState(NamedTuple):
+    """State of a chain of trajectories: a point with the density and gradient of its theta."""
+
+    point: PosteriorPoint  # keeps the mean of f
+
+    @property
+    def theta(self) -> FloatArray:
+        """Hyper-parameters, natural logs; (p,)."""
+        return self.point.position
+
+    @property
+    def f(self) -> FloatArray:
+        """Mean of f given theta; (n,)."""
+        f: FloatArray = self.point.kept
+        return f
 
 
 @dataclass(frozen=True)
 class HamiltonianOperator(Operator):
-    """An operator that follows Hamilton's equations.
+    """Base class of operators that follow Hamilton's equations.
 
     The number of steps is drawn from `fewest_steps`, ..., `max_steps`, and the step size varies by
-    a tenth, both independently of the point. This avoids trajectory lengths that match a period of
-    the target.
+    a tenth, both independently of the point. This prevents trajectories whose length matches a
+    period of the target.
 
     Attributes
     ----------
@@ -55,19 +80,12 @@ class HamiltonianOperator(Operator):
         return float(np.log(0.8) - 0.25 * np.log(max(dim, 1)))
 
 
-#: Radians, in the metric of a trajectory, that it covers at least and at most. After a quarter of a
-#: period a Gaussian is forgotten, its mean and its spread.
-TRAVEL = (0.3 * np.pi, 0.7 * np.pi)
-#: Most steps of a trajectory whose length is given by its travel.
-_MOST_LEAPFROGS = 20
-
-
 @dataclass(frozen=True)
 class Trajectory(HamiltonianOperator):
     """A leapfrog trajectory with the mass matrix (B B')^-1.
 
     **Invariant:** leaves the conditional distribution unchanged, for any root B that does not
-    depend on x, as step size and number of steps are drawn independently of x.
+    depend on x, because the step size and the number of steps are drawn independently of x.
 
     Attributes
     ----------
@@ -77,8 +95,8 @@ class Trajectory(HamiltonianOperator):
 
     References
     ----------
-    Filippone, Zhong & Girolami (2013), algorithms 1 and 4; Neal (1993, 2011). The Hamiltonian is
-    that of the momenta B' p, which have the covariance I.
+    Filippone, Zhong & Girolami (2013), algorithms 1 and 4; Neal (1993, 2011). The code uses the
+    momenta B' p, which have the covariance I.
     """
 
     root: Root = IDENTITY
@@ -97,16 +115,16 @@ class Trajectory(HamiltonianOperator):
         """
         fewest, most = (
             int(np.clip(np.rint(travel / np.exp(log_scale)), 1, _MOST_LEAPFROGS))
-            for travel in TRAVEL
+            for travel in (SHORTEST_TRAVEL, LONGEST_TRAVEL)
         )
         return cls(log_scale, max_steps=most, fewest_steps=fewest, root=DenseRoot(root))
 
     def integrate(
         self, at: Callable[[FloatArray], P | None], point: P, rng: np.random.Generator
     ) -> tuple[LeapfrogPath[P], Any]:
-        """Follow one trajectory, or one from each point of a batch, all of as many steps.
+        """Follow one trajectory, or one from each point of a batch, with equally many steps.
 
-        Also returned is the log ratio of its acceptance probability; (m,) for a batch.
+        Returns the path, and the log of the acceptance ratio; (m,) for a batch.
         """
         n_steps = self.n_steps(rng)
         step = self.step_sizes(rng, np.shape(point.log_density))[..., None]
@@ -114,17 +132,19 @@ class Trajectory(HamiltonianOperator):
         path = leapfrog(at, point, begun, step, self.root, n_steps)
         if path.end is None:
             return path, -np.inf
-        with np.errstate(invalid="ignore"):  # of a batch, where some have left the support
-            return path, _energy(path.end, path.momentum) - _energy(point, begun)
+        with np.errstate(invalid="ignore"):  # some points of a batch may have no density
+            return path, _negative_hamiltonian(path.end, path.momentum) - _negative_hamiltonian(
+                point, begun
+            )
 
     def move(self, conditional: Any, point: Any, rng: np.random.Generator) -> Outcome:
         """Follow one trajectory, and accept or reject its end.
 
-        All that it asks for is the `DensityPoint` at a position.
+        The conditional density needs only a method `at`, which returns a `DensityPoint`.
         """
 
         def at(position: FloatArray) -> Any:
-            """Return the point at a finite position, else None."""
+            """Return the point at a position; None if the position is not finite."""
             return conditional.at(position) if math.isfinite(position.sum()) else None
 
         path, log_ratio = self.integrate(at, point, rng)
@@ -139,40 +159,23 @@ class Trajectory(HamiltonianOperator):
         return self._with(root=root)
 
 
-def _energy(point: DensityPoint, momentum: FloatArray) -> Any:
-    """Minus the Hamiltonian."""
+def _negative_hamiltonian(point: DensityPoint, momentum: FloatArray) -> Any:
+    """Minus the Hamiltonian at a point, or at each point of a batch."""
     return point.log_density - 0.5 * np.einsum("...r,...r->...", momentum, momentum)
-
-
-class TrajectoryState(NamedTuple):
-    """A point of a chain of trajectories, with what the next one begins with."""
-
-    point: PosteriorPoint  # has kept the mean of f
-
-    @property
-    def theta(self) -> FloatArray:
-        """Hyper-parameters, natural logs; (p,)."""
-        return self.point.position
-
-    @property
-    def f(self) -> FloatArray:
-        """Mean of f given theta; (n,)."""
-        f: FloatArray = self.point.kept
-        return f
 
 
 @dataclass(frozen=True, eq=False)
 class MarginalTrajectory(Transition[TrajectoryState]):
     """A Hamiltonian trajectory of theta on the marginal posterior; f is integrated out.
 
-    **Invariant:** leaves the density proportional to q(y | theta) p(theta) unchanged, the posterior
-    where the evidence is exact: the leapfrog method is reversible and keeps volume, and its metric,
-    step size and number of steps do not depend on the state.
+    **Invariant:** leaves the density proportional to q(y | theta) p(theta) unchanged, which is the
+    posterior if the evidence is exact: the leapfrog method is reversible and preserves volume, and
+    its metric, step size and number of steps do not depend on the state.
 
     Attributes
     ----------
     approximation : Approximation
-        Of the evidence, with its gradient: the density is a function of theta alone.
+        Approximation of the evidence with its gradient, as a function of theta alone.
     trajectory : Trajectory
     """
 
@@ -191,12 +194,14 @@ class MarginalTrajectory(Transition[TrajectoryState]):
         self, model: LatentGP, state: TrajectoryState, rng: np.random.Generator
     ) -> tuple[TrajectoryState, StepInfo]:
         """Follow one trajectory."""
-        with np.errstate(over="ignore", invalid="ignore"):  # far out, on the way
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # trajectories may leave double precision
             outcome = self.trajectory.move(self._posterior(model), state.point, rng)
         end, accepted, probability, n_evaluations, lost, _ = outcome
-        failed = lost is not None and rejected_proposal(self.name, model, lost).failed
+        failed = lost is not None and rejection_info(self.name, model, lost).failed
         info = StepInfo(self.name, accepted, probability, n_evaluations, failed)
         return TrajectoryState(end), info
 
     def _posterior(self, model: LatentGP) -> HyperPosterior:
-        return HyperPosterior(model, self.approximation, keep=mean_of)
+        return HyperPosterior(model, self.approximation, keep=keep_mean)

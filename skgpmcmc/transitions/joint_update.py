@@ -1,4 +1,4 @@
-"""Joint Metropolis-Hastings on theta and f, f proposed from an approximation."""
+"""Joint Metropolis-Hastings on theta and f, with f proposed from an approximation."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from ..importance.estimate import importance_estimate, log_importance_weights
 from ..model.joint import GPState, LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from .base import StepInfo
-from .metropolis import RandomWalk, metropolis_accepts, rejected_proposal
+from .metropolis import RandomWalk, metropolis_accepts, rejection_info
 from .operator import OperatorUpdate
 
 
 @dataclass(frozen=True)
 class JointInfo(StepInfo):
-    """What a diagnostic wants to know of a joint update.
+    """Information on a joint update for diagnostics.
 
     Attributes
     ----------
     central_probability : float
-        Acceptance probability with the weight at the mean of q in place of those of the draws.
+        Acceptance probability with weights at the mean of q in place of the weights of the draws.
     """
 
     central_probability: float = 0.0
 
     @property
     def tuning_probability(self) -> float:
-        """What warm-up brings to the target acceptance rate."""
+        """Acceptance probability whose mean warm-up tunes to the target acceptance rate."""
         return self.central_probability
 
 
 @dataclass(frozen=True, eq=False)
 class JointUpdate(OperatorUpdate[GPState]):
-    """theta' by a random walk and f' ~ q(f | y, theta'), accepted or rejected together.
+    """Propose theta' by a random walk and f' ~ q(f | y, theta'), and accept or reject both.
 
     The weight of the current f is computed with q at the current theta, so that other moves of f
     may be made between these updates.
@@ -50,7 +50,7 @@ class JointUpdate(OperatorUpdate[GPState]):
     Attributes
     ----------
     reference : ReferenceDensity
-        Gives q at any theta.
+        Importance density q at any theta.
     operator : RandomWalk
         The random walk of theta.
     defensive : float in [0, 1), default=0.0
@@ -79,7 +79,7 @@ class JointUpdate(OperatorUpdate[GPState]):
         theta, _ = self.operator.propose(state.theta, rng)
         drawn = self._draw(model, theta, rng)
         if drawn is None:
-            return state, rejected_proposal(self.name, model, theta)
+            return state, rejection_info(self.name, model, theta)
         candidate, log_weight = drawn
         own = log_importance_weights(
             model, self._density(model, state), state.f[:, None], defensive=self.defensive
@@ -89,13 +89,13 @@ class JointUpdate(OperatorUpdate[GPState]):
         central = self._central(model, candidate) - self._central(model, state) + log_prior
         tuning = 0.0 if np.isnan(central) else float(np.exp(min(central, 0.0)))
         kept, left = (candidate, state) if accepted else (state, candidate)
-        left.prior.forget()  # the density and its prior refer to each other
+        left.prior.forget()  # else the reference cycle of density and prior keeps both alive
         return kept, JointInfo(self.name, accepted, probability, central_probability=tuning)
 
     def _draw(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
     ) -> tuple[GPState, float] | None:
-        """Draw f at theta; returns the state and its log weight."""
+        """Draw f at theta; returns the state and its log weight, or None without a density."""
         if not np.isfinite(model.hyperprior.log_prob(theta)):
             return None
         try:
@@ -110,13 +110,13 @@ class JointUpdate(OperatorUpdate[GPState]):
         return state, drawn.log_likelihood
 
     def _density(self, model: LatentGP, state: GPState) -> Density:
-        """Return q at the theta of a state, made once."""
+        """Return q at the theta of a state; it is computed once per theta."""
         return state.prior.remember(
             (self.reference, model), lambda: self.reference.at(model, state.theta)
         )
 
     def _central(self, model: LatentGP, state: GPState) -> float:
-        """Return the log weight at the mean of q, for Laplace its log evidence; made once."""
+        """Return the log weight at the mean of q (Laplace's log evidence), computed once."""
 
         def weigh() -> float:
             """Return the log weight."""

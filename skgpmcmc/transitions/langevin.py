@@ -12,7 +12,7 @@ from ..parameterizations.base import ConditionalDensity, Point
 from .metropolis import metropolis_accepts
 from .operator import Operator, Outcome
 
-#: With a larger step the drift of a Langevin move would go beyond the mode of a Gaussian target.
+#: Largest step in units of the metric: beyond it the drift overshoots the mode of a Gaussian.
 _LARGEST_STEP = np.sqrt(2.0)
 
 

@@ -1,8 +1,8 @@
-"""Moves of theta by temporary mapping: proposals from a cheap posterior, corrected by the exact.
+"""Moves of theta by temporary mapping: proposals from cheap posteriors, accepted by the exact one.
 
-Both schemes leave the exact target unchanged, whatever the cheap posterior pi* is; with a poor one
-more proposals are rejected. The exact target is evaluated, or estimated with fresh particles, by
-another transition.
+Both schemes leave the exact target unchanged, whatever the cheap posterior pi* is; with a poor pi*
+more proposals are rejected. Another transition evaluates the exact target, or estimates it with
+fresh particles.
 
 References
 ----------
@@ -25,7 +25,7 @@ from ..model.joint import LatentGP
 from ..numerics.dynamics import DensityPoint
 from .base import S, StepInfo, Transition
 from .compose import Mixture, Sweep
-from .metropolis import Evaluated, MetropolisHastings, metropolis_accepts, rejected_proposal
+from .metropolis import EvaluatedState, MetropolisHastings, metropolis_accepts, rejection_info
 from .operator import Operator, OperatorUpdate
 from .slice import UnivariateSlice
 
@@ -39,7 +39,7 @@ class Layer:
     target : CheapPosterior
         pi*, one fixed function of theta.
     operator : Operator
-        R, which leaves it unchanged.
+        R, which leaves pi* unchanged.
     n_updates : int
         Number of updates by R on the way up, and by its reverse on the way down.
     """
@@ -54,17 +54,71 @@ class Layer:
 
 
 class CheapState(NamedTuple):
-    """A point of a chain on a cheap posterior of theta, without f."""
+    """State of a chain on a cheap posterior of theta, without f."""
 
-    theta: FloatArray  # (p,)
-    f: FloatArray  # (0,)
+    theta: FloatArray  # (p,), natural logs
+    f: FloatArray  # (0,), empty
+
+
+@dataclass(frozen=True, eq=False)
+class MappingInfo(StepInfo):
+    """Information on a mapping for diagnostics, and the positions of the mark.
+
+    Attributes
+    ----------
+    marked : ndarray of shape (r, p)
+        theta after each move of the mark; all rows are draws of theta.
+    """
+
+    marked: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedProposal:
+    """Proposal of theta by moves up and down through layers of ever cheaper posteriors.
+
+    In every layer theta moves by its R on the way up, and by the reverse of R on the way down. The
+    Hastings ratio consists of the densities of the layers at the points where theta passes from one
+    layer to the next.
+
+    Attributes
+    ----------
+    layers : sequence of Layer
+        From the layer closest to the target to the cheapest one.
+
+    References
+    ----------
+    Wang & Neal (2013), (15); Neal (1996), *Sampling from multimodal distributions using tempered
+    transitions*.
+    """
+
+    layers: Sequence[Layer]
+
+    def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
+        """Return theta' and the log Hastings ratio, which is (15) without the values of the target.
+
+        The ratio is minus infinity if theta reaches a point without density in some layer.
+        """
+        up = ((layer, layer.operator) for layer in self.layers)
+        down = ((layer, layer.operator.reverse()) for layer in reversed(self.layers))
+        log_hastings = 0.0
+        for layer, operator in chain(up, down):
+            point = layer.target.at(theta)
+            if point is None:
+                return theta, -np.inf
+            log_hastings += point.log_density
+            for _ in range(layer.n_updates):
+                point = operator.move(layer.target, point, rng).point
+            log_hastings -= point.log_density
+            theta = point.position
+        return theta, float(log_hastings)
 
 
 @dataclass(frozen=True, eq=False)
 class CheapUpdate(OperatorUpdate[CheapState]):
-    """Moves by R on pi* itself, for tuning R in warm-up.
+    """A move by R on pi* itself, which tunes R in warm-up.
 
-    **Invariant:** leaves pi* unchanged. Its state is theta alone.
+    **Invariant:** leaves pi* unchanged. The state is theta alone.
 
     Attributes
     ----------
@@ -101,61 +155,20 @@ class CheapUpdate(OperatorUpdate[CheapState]):
         return CheapState(outcome.point.position, state.f), info
 
 
-@dataclass(frozen=True, eq=False)
-class TemperedTransitions:
-    """Proposal of theta by moves up and down through layers of ever cheaper posteriors.
-
-    In every layer theta moves by its R on the way up, and by the reverse of R on the way down. The
-    Hastings ratio consists of the densities of the layers at the points where theta passes from one
-    layer to the next.
-
-    Attributes
-    ----------
-    layers : sequence of Layer
-        From the layer closest to the target to the cheapest one.
-
-    References
-    ----------
-    Wang & Neal (2013), (15); Neal (1996), *Sampling from multimodal distributions using tempered
-    transitions*.
-    """
-
-    layers: Sequence[Layer]
-
-    def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
-        """Return theta' and the log of (15) without the two values of the target.
-
-        It is minus infinity if theta reaches a point without density in some layer.
-        """
-        up = ((layer, layer.operator) for layer in self.layers)
-        down = ((layer, layer.operator.reverse()) for layer in reversed(self.layers))
-        log_hastings = 0.0
-        for layer, operator in chain(up, down):
-            point = layer.target.at(theta)
-            if point is None:
-                return theta, -np.inf
-            log_hastings += point.log_density
-            for _ in range(layer.n_updates):
-                point = operator.move(layer.target, point, rng).point
-            log_hastings -= point.log_density
-            theta = point.position
-        return theta, float(log_hastings)
-
-
 @dataclass(eq=False)
 class _Realization:
     """A chain on pi* through one point: to the right by R, to the left by its reverse.
 
-    It is extended as far as it is asked for, always from its ends.
+    The chain is extended on demand, always from its ends.
     """
 
     layer: Layer
     rng: np.random.Generator
-    right: list[DensityPoint]  # the point where it begins, and those that R has made of it
-    left: list[DensityPoint] = field(default_factory=list)  # those before it, from the nearest on
+    right: list[DensityPoint]  # the first point, and its successors by R
+    left: list[DensityPoint] = field(default_factory=list)  # its predecessors, nearest first
 
     def at(self, position: int) -> DensityPoint:
-        """Return the point so many transitions after the first, before it if negative."""
+        """Return the point `position` transitions after the first; before it if negative."""
         while len(self.right) <= position:
             self.right.append(self._repeat_operator(self.layer.operator, self.right[-1]))
         while len(self.left) < -position:
@@ -167,37 +180,6 @@ class _Realization:
         for _ in range(self.layer.n_updates):
             point = operator.move(self.layer.target, point, self.rng).point  # type: ignore[arg-type]
         return point
-
-
-@dataclass(frozen=True, eq=False)
-class MappingInfo(StepInfo):
-    """What a diagnostic wants to know of a mapping, and where the mark was.
-
-    Attributes
-    ----------
-    marked : ndarray of shape (r, p)
-        theta after each move of the mark; all of them are draws of theta.
-    """
-
-    marked: FloatArray = field(default_factory=lambda: np.empty((0, 0)))
-
-
-def count_marked(transition: Transition[Any]) -> int:
-    """Return how many draws of theta each step of a transition marks, besides where it ends."""
-    if isinstance(transition, DiscretizingMap):
-        return transition.n_moves
-    if isinstance(transition, Mixture):  # where another move is made, theta is marked as often
-        return count_marked(transition.moves[0])
-    if isinstance(transition, Sweep):
-        pairs = zip(transition.moves, transition.repeats, strict=True)
-        return sum(n * count_marked(move) for move, n in pairs)
-    return 0
-
-
-def marked_in(info: StepInfo) -> FloatArray | None:
-    """Return the draws of theta that a step has marked, (r, p); None if there are none."""
-    found = [step.marked for step in info.steps if isinstance(step, MappingInfo)]
-    return np.concatenate(found) if found else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,19 +197,19 @@ class DiscretizingMap(Transition[S], Generic[S]):
     Attributes
     ----------
     exact : MetropolisHastings
-        Evaluates or estimates the target pi, and starts chains.
+        Transition that evaluates or estimates the target pi, and starts chains.
     layer : Layer
-        pi* and R; a transition of the chain is `n_updates` of R.
+        pi* and R; a transition of the temporary chain consists of `n_updates` updates by R.
     n_moves : int
         Number r of moves of the mark in each step. The points after all moves have equal weights as
         draws of theta.
     jump : int
-        Number s of transitions that a move covers, to the right or to the left.
+        Number s of transitions that a move of the mark covers, to the right or to the left.
 
     References
     ----------
     Wang & Neal (2013), section 3, (13); with r = 1, a reversible R and s = 2 k it is a
-    `TemperedTransitions` with one layer of k updates.
+    `TemperedProposal` with one layer of k updates.
     """
 
     exact: MetropolisHastings[S]
@@ -241,7 +223,7 @@ class DiscretizingMap(Transition[S], Generic[S]):
     ) -> S | None:
         """Return a state of `exact` at theta; `particles` are further arguments of its `start`.
 
-        None also if pi* has no density there.
+        The result is None if the target or pi* has no density at theta.
         """
         if self.layer.target.at(theta) is None:
             return None
@@ -253,25 +235,27 @@ class DiscretizingMap(Transition[S], Generic[S]):
         if begin is None:
             return self._reject(model, state, state.theta, rng)
         realization = _Realization(self.layer, rng, [begin])
-        known: dict[int, Evaluated[S] | None] = {0: Evaluated(state, self.exact.log_target(state))}
+        evaluated: dict[int, EvaluatedState[S] | None] = {
+            0: EvaluatedState(state, self.exact.log_target(state))
+        }
         mark = 0
         probabilities = []
         marked = []
         for _ in range(self.n_moves):
             there = mark + (self.jump if rng.uniform() < 0.5 else -self.jump)
-            log_ratio = self._ratio(model, realization, there, known) - self._ratio(
-                model, realization, mark, known
+            log_ratio = self._ratio(model, realization, there, evaluated) - self._ratio(
+                model, realization, mark, evaluated
             )
             accepted, probability = metropolis_accepts(log_ratio, rng)
             mark = there if accepted else mark
             probabilities.append(probability)
             marked.append(realization.at(mark).position)
-        ended = known[mark] if mark else None
+        ended = evaluated[mark] if mark else None
         moved = self.exact.stay(state, rng) if ended is None else self.exact.complete(ended, rng)
-        if moved is None:  # outside the target after all
+        if moved is None:  # a later factorization has failed
             return self._reject(model, state, marked[-1], rng)
         rate = float(np.mean(probabilities))
-        n_evaluations = float(len(known) - 1)
+        n_evaluations = float(len(evaluated) - 1)
         info = MappingInfo(self.name, mark != 0, rate, n_evaluations, marked=np.array(marked))
         return moved, info
 
@@ -280,19 +264,37 @@ class DiscretizingMap(Transition[S], Generic[S]):
         model: LatentGP,
         realization: _Realization,
         position: int,
-        known: dict[int, Evaluated[S] | None],
+        evaluated: dict[int, EvaluatedState[S] | None],
     ) -> float:
-        """Log of pi / pi* at a point of the chain, each evaluated once."""
+        """Log of pi / pi* at a point of the chain; pi is evaluated once per point."""
         point = realization.at(position)
-        if position not in known:
-            known[position] = self.exact.evaluate(model, point.position, realization.rng)
-        found = known[position]
+        if position not in evaluated:
+            evaluated[position] = self.exact.evaluate(model, point.position, realization.rng)
+        found = evaluated[position]
         return -np.inf if found is None else float(found.log_target - point.log_density)
 
     def _reject(
         self, model: LatentGP, state: S, theta: FloatArray, rng: np.random.Generator
     ) -> tuple[S, StepInfo]:
-        """Stay, the mark too, because of what theta is."""
-        info = rejected_proposal(self.name, model, theta)
+        """Reject all moves of the mark, because `theta` has no density."""
+        info = rejection_info(self.name, model, theta)
         still = np.tile(state.theta, (self.n_moves, 1))
         return self.exact.stay(state, rng), MappingInfo(**vars(info), marked=still)
+
+
+def count_marked(transition: Transition[Any]) -> int:
+    """Count the draws of theta that each step of a transition marks, besides its last theta."""
+    if isinstance(transition, DiscretizingMap):
+        return transition.n_moves
+    if isinstance(transition, Mixture):  # its other moves mark their theta as often
+        return count_marked(transition.moves[0])
+    if isinstance(transition, Sweep):
+        pairs = zip(transition.moves, transition.repeats, strict=True)
+        return sum(n * count_marked(move) for move, n in pairs)
+    return 0
+
+
+def find_marked(info: StepInfo) -> FloatArray | None:
+    """Find the draws of theta that a step has marked, (r, p); None if there are none."""
+    found = [step.marked for step in info.steps if isinstance(step, MappingInfo)]
+    return np.concatenate(found) if found else None

@@ -1,7 +1,6 @@
-"""Metropolis-Hastings on theta: the accept-reject step, its proposals, and its target.
+"""Metropolis-Hastings on theta: accept-reject step, proposals, approximate marginal targets.
 
-The target may be the marginal posterior by an approximate evidence, which is here, or an unbiased
-estimate (`PseudoMarginalMetropolis`).
+`PseudoMarginalMetropolis`, whose target is an unbiased estimate, is in a file of its own.
 """
 
 from __future__ import annotations
@@ -22,9 +21,35 @@ from ..parameterizations.base import ConditionalDensity, Point
 from .base import BatchedTransition, S, StepInfo
 from .operator import Operator, OperatorUpdate, Outcome
 
+#: Factors of a period, with their inverses: a step and the step back are equally likely.
+PERIOD_FACTORS = (1.0 / 3.0, 0.5, 2.0, 3.0)
+
+
+class EvaluatedState(NamedTuple, Generic[S]):
+    """A state with the evaluated or estimated target at its theta."""
+
+    state: S  # may lack f, which `complete` adds
+    log_target: float  # log density of theta, up to a constant of the transition
+    source: Any = None  # the approximation from which `complete` draws f
+
+
+class MarginalState(NamedTuple):
+    """State of a chain on theta, with a draw of f given theta."""
+
+    theta: FloatArray  # (p,), natural logs
+    log_target: float  # log q(y | theta) + log p(theta)
+    f: FloatArray  # (n,), draw from q(f | y, theta), or its mean; empty during warm-up
+    direction: int = 0  # see `DirectedPair`
+
+
+def rejection_info(move: str, model: LatentGP, theta: FloatArray) -> StepInfo:
+    """Return the information on a proposal outside the prior's support, or that has failed."""
+    failed = bool(np.isfinite(model.hyperprior.log_prob(theta)))
+    return StepInfo(move, False, 0.0, float(failed), failed)
+
 
 def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool, float]:
-    """Accept with probability min(1, exp(log_ratio)), NaN counting as a rejection.
+    """Accept with probability min(1, exp(log_ratio)); NaN is a rejection.
 
     Returns the decision and the probability.
     """
@@ -34,14 +59,8 @@ def metropolis_accepts(log_ratio: float, rng: np.random.Generator) -> tuple[bool
     return bool(log_uniform < log_ratio), float(np.exp(min(log_ratio, 0.0)))
 
 
-def rejected_proposal(move: str, model: LatentGP, theta: FloatArray) -> StepInfo:
-    """Report a proposal that has no state: outside the prior's support, or a failed evaluation."""
-    failed = bool(np.isfinite(model.hyperprior.log_prob(theta)))
-    return StepInfo(move, False, 0.0, float(failed), failed)
-
-
 class Proposal(Protocol):
-    """A distribution of theta' given theta, with the Hastings ratio that it asks for."""
+    """A distribution of theta' given theta, with its Hastings ratio."""
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi(theta | theta') - log pi(theta' | theta)``."""
@@ -99,24 +118,20 @@ class RandomWalk(Operator):
         return self._with(root=root)
 
 
-#: Factors of a period. Each is there with its inverse: a step is as likely as the step back.
-PERIOD_FACTORS = (1.0 / 3.0, 0.5, 2.0, 3.0)
-
-
 @dataclass(frozen=True, eq=False)
-class Multiples:
-    """theta' with a multiple or a fraction of a period, and a length-scale divided by as much.
+class PeriodMultiples:
+    """Proposal of a multiple or fraction of a period, with a length-scale divided by the factor.
 
-    The covariance ``exp(-2 sin^2(pi d / period) / length_scale^2)`` of near inputs stays what it
-    was, so that theta' may explain the data about as well.
+    The covariance ``exp(-2 sin^2(pi d / period) / length_scale^2)`` of near inputs hardly changes,
+    so that theta' may explain the data about as well as theta.
 
-    **Invariant:** as a proposal of theta it is symmetric, and shifts of a log keep volumes: its log
-    Hastings ratio is zero.
+    As a proposal of theta it is symmetric, and shifts of a log preserve volume: its log Hastings
+    ratio is zero.
 
     Attributes
     ----------
     places : sequence of tuple
-        Where theta has each period, and the length-scale of its kernel, or None if that is fixed.
+        Positions in theta of each period, and of the length-scale of its kernel (None if fixed).
     """
 
     places: Sequence[tuple[int, int | None]]
@@ -128,7 +143,7 @@ class Multiples:
 
 
 def multiply_period(theta: FloatArray, place: tuple[int, int | None], factor: float) -> FloatArray:
-    """Return theta (p,) with the period at a place multiplied, and its length-scale divided."""
+    """Return theta (p,) with the period at `place` multiplied, and its length-scale divided."""
     period, length = place
     moved = theta.copy()
     moved[period] += np.log(factor)
@@ -137,20 +152,13 @@ def multiply_period(theta: FloatArray, place: tuple[int, int | None], factor: fl
     return moved
 
 
-class Evaluated(NamedTuple, Generic[S]):
-    """A state at which the target of theta was evaluated, or estimated."""
-
-    state: S
-    log_target: float  # of theta, up to the constant of the transition
-    source: Any = None  # what the state is completed from
-
-
 class MetropolisHastings(BatchedTransition[S]):
-    """Metropolis-Hastings on theta with a target that is known only where it is evaluated.
+    """Base class of Metropolis-Hastings on theta, with an evaluated or an estimated target.
 
     Attributes
     ----------
     proposal : Proposal
+        Proposal of theta.
     """
 
     proposal: Proposal
@@ -158,7 +166,7 @@ class MetropolisHastings(BatchedTransition[S]):
     @abstractmethod
     def evaluate(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> Evaluated[S] | None:
+    ) -> EvaluatedState[S] | None:
         """Evaluate the target at theta, or make a fresh estimate; None without a density."""
 
     def evaluate_many(
@@ -166,29 +174,29 @@ class MetropolisHastings(BatchedTransition[S]):
         model: LatentGP,
         thetas: Sequence[FloatArray],
         rngs: Sequence[np.random.Generator],
-    ) -> list[Evaluated[S] | None]:
-        """Evaluate the target for several chains; here, for one after the other."""
+    ) -> list[EvaluatedState[S] | None]:
+        """Evaluate the target for several chains; by default, for one after the other."""
         pairs = zip(thetas, rngs, strict=True)
         return [self.evaluate(model, theta, rng) for theta, rng in pairs]
 
     @abstractmethod
     def log_target(self, state: S) -> float:
-        """Return what the target was evaluated to when the chain came to the state."""
+        """Return the log target that was evaluated, or estimated, when the state was accepted."""
 
     @abstractmethod
-    def complete(self, found: Evaluated[S], rng: np.random.Generator) -> S | None:
-        """Return the state to move to, f drawn; None where only now it shows to be impossible."""
+    def complete(self, found: EvaluatedState[S], rng: np.random.Generator) -> S | None:
+        """Return the accepted state with f drawn; None if a factorization for f fails."""
 
     def stay(self, state: S, rng: np.random.Generator) -> S:
-        """Return the state after a rejection; here, as it is."""
+        """Return the state after a rejection; by default unchanged."""
         return state
 
     def step_many(
         self, model: LatentGP, states: Sequence[S], rngs: Sequence[np.random.Generator]
     ) -> list[tuple[S, StepInfo]]:
-        """Propose theta', evaluate the target there, accept or reject.
+        """Propose theta', evaluate the target there, and accept or reject.
 
-        A proposal that has stayed at theta needs no evaluation: staying leaves any target as it is.
+        A proposal that returns theta itself is not evaluated: staying leaves any target invariant.
         """
         pairs = zip(states, rngs, strict=True)
         proposed = [self.proposal.propose(state.theta, rng) for state, rng in pairs]
@@ -210,34 +218,25 @@ class MetropolisHastings(BatchedTransition[S]):
         state: S,
         theta: FloatArray,
         log_hastings: float,
-        found: Evaluated[S] | None,
+        found: EvaluatedState[S] | None,
         rng: np.random.Generator,
     ) -> tuple[S, StepInfo]:
-        """Accept or reject theta', at which the target was evaluated."""
+        """Accept or reject theta'; `found` has the target there."""
         if found is None:
-            return self.stay(state, rng), rejected_proposal(self.name, model, theta)
+            return self.stay(state, rng), rejection_info(self.name, model, theta)
         log_ratio = found.log_target - self.log_target(state) + log_hastings
         accepted, probability = metropolis_accepts(log_ratio, rng)
         if not accepted:
             return self.stay(state, rng), StepInfo(self.name, False, probability)
         moved = self.complete(found, rng)
         if moved is None:
-            return self.stay(state, rng), rejected_proposal(self.name, model, theta)
+            return self.stay(state, rng), rejection_info(self.name, model, theta)
         return moved, StepInfo(self.name, True, probability)
-
-
-class MarginalState(NamedTuple):
-    """A point of the chain on theta, with a draw of f given theta."""
-
-    theta: FloatArray  # (p,), natural logs
-    log_target: float  # log q(y | theta) + log p(theta)
-    f: FloatArray  # (n,), a draw from q(f | y, theta), or its mean; empty where neither is wanted
-    direction: int = 0  # see `Directed`
 
 
 @dataclass(frozen=True, eq=False)
 class MarginalMetropolis(MetropolisHastings[MarginalState]):
-    """Metropolis-Hastings on theta with an approximate evidence; f from its Gaussian.
+    """Metropolis-Hastings on theta with an approximate evidence, and f from its Gaussian.
 
     **Invariant:** leaves the density proportional to q(y | theta) p(theta) q(f | y, theta)
     unchanged: the approximate posterior, *not* the posterior, unless the approximation is exact.
@@ -247,9 +246,9 @@ class MarginalMetropolis(MetropolisHastings[MarginalState]):
     approximation : Approximation
     proposal : Proposal
     with_latent : bool
-        Draw f for every accepted theta. Warm-up does not, which saves a factorization.
+        Whether f is drawn for every accepted theta. Warm-up does not, which saves a factorization.
     with_mean : bool
-        Record the mean of f instead, which needs no factorization.
+        Whether the state has the mean of f instead, which needs no factorization.
     name : str
         Name of the move in diagnostics.
 
@@ -273,7 +272,7 @@ class MarginalMetropolis(MetropolisHastings[MarginalState]):
 
     def evaluate(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> Evaluated[MarginalState] | None:
+    ) -> EvaluatedState[MarginalState] | None:
         """Return theta with its approximate evidence."""
         log_hyperprior = model.hyperprior.log_prob(theta)
         if not np.isfinite(log_hyperprior):
@@ -285,18 +284,18 @@ class MarginalMetropolis(MetropolisHastings[MarginalState]):
         log_target = log_evidence + log_hyperprior
         if not np.isfinite(log_target):
             return None
-        return Evaluated(MarginalState(theta, log_target, np.empty(0)), log_target, q)
+        return EvaluatedState(MarginalState(theta, log_target, np.empty(0)), log_target, q)
 
     def log_target(self, state: MarginalState) -> float:
         """Log of the approximate posterior of theta, up to a constant."""
         return state.log_target
 
     def complete(
-        self, found: Evaluated[MarginalState], rng: np.random.Generator
+        self, found: EvaluatedState[MarginalState], rng: np.random.Generator
     ) -> MarginalState | None:
-        """Add f to the state; None if K is singular, which the evidence alone does not notice.
+        """Add f to the state; None if K is singular, which the evidence may not reveal.
 
-        Such a theta never belongs to the target, so that rejecting it is exact.
+        The target excludes such a theta always, so that rejecting it is exact.
         """
         if self.with_mean:
             return found.state._replace(f=found.source.mean)
@@ -312,7 +311,7 @@ class MarginalMetropolis(MetropolisHastings[MarginalState]):
 class MarginalWalk(MarginalMetropolis, OperatorUpdate[MarginalState]):
     """`MarginalMetropolis` with a random walk, whose scale and shape warm-up tunes.
 
-    **Invariant:** that of `MarginalMetropolis`.
+    **Invariant:** leaves the target of `MarginalMetropolis` unchanged.
     """
 
     proposal: RandomWalk

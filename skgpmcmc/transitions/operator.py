@@ -1,6 +1,6 @@
-"""Operators: moves of coordinates under a conditional distribution.
+"""Operators: Markov kernels on the coordinates of a conditional distribution.
 
-The same operators move f given theta, and theta given what a parameterization holds fixed.
+The same operators move f given theta, and theta given a parameterization's auxiliary variables.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from .base import S, StepInfo, Tunable
 class Outcome(NamedTuple):
     """Result of a move by an operator."""
 
-    point: Any  # of the class of the point at which it began
+    point: Any  # the point after the move, of the class of the point before
     accepted: bool
     acceptance_probability: float
-    n_evaluations: int  # of the conditional density
+    n_evaluations: int  # evaluations of the conditional density
     lost: FloatArray | None = None  # a visited position without density, if any
-    failed: bool = False  # rejected because an iteration did not converge, or has no way back
+    failed: bool = False  # rejected because an iteration did not converge, or was not reversible
 
     @classmethod
     def rejected(cls, point: Any, n_evaluations: int, lost: FloatArray | None) -> Outcome:
-        """Return a rejection, because the proposal has no density."""
+        """Return the outcome of a proposal without density."""
         return cls(point, False, 0.0, n_evaluations, lost)
 
 
 class Operator(ABC):
-    """A Markov kernel on the coordinates of a conditional distribution; frozen, settings only.
+    """A Markov kernel on the coordinates of a conditional distribution; it holds settings only.
 
     Attributes
     ----------
     name : str
         Name in diagnostics.
     log_scale : float
-        Log of the scale of its steps.
+        Natural log of the scale of its steps.
     target_acceptance : float or None
-        Acceptance rate to which warm-up tunes the scale; None leaves it as it is.
+        Acceptance rate to which warm-up tunes the scale; None if the scale is not tuned.
     follows_gradient : bool
-        Whether it uses the gradient of the density.
+        Whether the operator uses the gradient of the density.
     """
 
     follows_gradient: ClassVar[bool] = False
@@ -69,7 +69,7 @@ class Operator(ABC):
         return self
 
     def by_coordinate(self, dim: int) -> list[Self]:
-        """Return operators whose moves in turn make up this one; by default only itself."""
+        """Return operators whose successive moves make up this one; by default only itself."""
         return [self]
 
     def with_log_scale(self, log_scale: float) -> Self:
@@ -94,7 +94,7 @@ class Operator(ABC):
 
 
 class OperatorUpdate(Tunable[S]):
-    """Base class of updates by an operator, which determines scale, acceptance rate and shape.
+    """Base class of transitions by an operator, which has scale, target acceptance and shape.
 
     Attributes
     ----------
@@ -118,13 +118,13 @@ class OperatorUpdate(Tunable[S]):
         return self._with_operator(self.operator.with_log_scale(log_scale))
 
     def with_covariance(self, covariance: FloatArray) -> Self:
-        """Return the update with steps of that shape, and the scale that goes with it."""
+        """Return the update with steps in the shape of a covariance, and a scale to suit it."""
         return self._with_operator(self.operator.with_covariance(covariance))
 
     def _with_operator(self, operator: Operator) -> Self:
         return replace(self, operator=operator)  # type: ignore[type-var]
 
     def _info(self, outcome: Outcome, *, failed: bool) -> StepInfo:
-        """Report what the operator did."""
+        """Return the information on a move of the operator."""
         _, accepted, probability, n_evaluations, *_ = outcome
         return StepInfo(self.name, accepted, probability, n_evaluations, failed)

@@ -1,6 +1,6 @@
 """Moves of the particles of a pseudo-marginal chain at fixed theta.
 
-One particle moves as f alone does, by elliptical slices, or all but one are drawn anew.
+Either one particle moves by elliptical slice sampling, or all particles but one are drawn anew.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from .pseudo_marginal import PseudoMarginalState
 
 
 class _ParticleMove(BatchedTransition[PseudoMarginalState]):
-    """A move of particles that others have drawn."""
+    """Base class of moves of the particles of a `PseudoMarginalMetropolis`."""
 
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
     ) -> PseudoMarginalState | None:
-        """Refuse: particles come from a `PseudoMarginalMetropolis`."""
+        """Raise a TypeError: chains are started by a `PseudoMarginalMetropolis`."""
         raise TypeError("Particles are started by a PseudoMarginalMetropolis.")
 
 
 @dataclass(frozen=True, eq=False)
 class RetainedParticle(_ParticleMove):
-    """Move one particle within p(f | y, theta): the cheap half of a refresh.
+    """Move one particle, drawn by weight, by steps that leave p(f | y, theta) unchanged.
 
     **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
     importance density and defensive share. The particle that is drawn by weight is an exact draw
-    from p(f | y, theta) and stays one under elliptical slice steps; the others keep their law. So a
-    single particle with a huge weight, which is what makes a chain stay, does not last, for the
-    cost of a few matrix-vector products.
+    from p(f | y, theta), and elliptical slice steps preserve this; the other particles keep their
+    law. The move removes a single particle with a huge weight, at which a chain would stay for
+    long, for the cost of a few matrix-vector products.
 
     Attributes
     ----------
     defensive : float
-        That of the estimates.
+        Defensive share of the estimates.
     n_steps : int
-        Elliptical slice steps. One alone moves too slowly where the importance density is far too
-        low: a chain would stay there for long.
+        Number of elliptical slice steps. A single step is too small in regions where the importance
+        density is far too low: a chain would stay there for long.
     """
 
     defensive: float = 0.0
@@ -70,8 +70,8 @@ class RetainedParticle(_ParticleMove):
     def _move_one(
         self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
     ) -> tuple[int, FloatArray]:
-        """Draw a particle by weight; returns which one, and where it has moved."""
-        _ = state.density.factorize()  # all factors that a state at rest has lost
+        """Draw a particle by weight, and move it; returns its position and the new f."""
+        _ = state.density.factorize()  # a stored state has no factors
         index = state.estimate.draw_index(rng)
         latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
         for _ in range(self.n_steps):
@@ -88,17 +88,17 @@ class RetainedParticle(_ParticleMove):
 
 @dataclass(frozen=True, eq=False)
 class ParticleRefresh(_ParticleMove):
-    """New particles at the same theta.
+    """Draw new particles at the same theta.
 
     **Invariant:** leaves the extended target of `PseudoMarginalMetropolis` unchanged, with the same
-    importance density, number of draws and defensive share; it is always accepted. One particle,
-    drawn by weight, is kept, and all the others are drawn anew (conditional importance sampling;
-    Andrieu, Doucet & Holenstein, 2010).
+    importance density, number of draws and defensive share; the move is always accepted. One
+    particle, drawn by weight, is kept, and all other particles are drawn anew (conditional
+    importance sampling; Andrieu, Doucet & Holenstein, 2010).
 
     Attributes
     ----------
     defensive : float
-        That of the estimates.
+        Defensive share of the estimates.
     """
 
     defensive: float = 0.0
@@ -113,7 +113,7 @@ class ParticleRefresh(_ParticleMove):
         """Keep one particle and replace the others."""
         estimates = estimate_many(
             model,
-            [state.density.factorize() for state in states],  # a state at rest has lost all factors
+            [state.density.factorize() for state in states],  # a stored state has none
             [len(state.estimate.log_weights) for state in states],
             rngs,
             defensive=self.defensive,

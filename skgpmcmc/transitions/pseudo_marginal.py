@@ -15,33 +15,33 @@ from ..importance.estimate import ImportanceEstimate, estimate_many, importance_
 from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.quadratic import Quadratic
-from .metropolis import Evaluated, MetropolisHastings, Proposal
+from .metropolis import EvaluatedState, MetropolisHastings, Proposal
 
 
 class PseudoMarginalState(NamedTuple):
-    """A point of the extended space: theta and the particles that estimated p(y | theta)."""
+    """State in the extended space: theta, and the particles of the estimate of p(y | theta)."""
 
     theta: FloatArray  # (p,), natural logs
-    log_hyperprior: float
-    density: Density  # what the particles were drawn from, a function of theta
-    estimate: ImportanceEstimate  # replaced only together with all but one of its particles
+    log_hyperprior: float  # log p(theta)
+    density: Density  # importance density of the particles, a function of theta
+    estimate: ImportanceEstimate  # made with theta; only moves of particles replace it
     f: FloatArray  # (n,), one particle, drawn by weight at every step
-    direction: int = 0  # see `Directed`
+    direction: int = 0  # see `DirectedPair`
 
 
 @dataclass(frozen=True, eq=False)
 class DrawCount:
-    """How many importance draws an estimate takes: a fixed function of theta.
+    """Number N of importance draws of an estimate, as a fixed function of theta.
 
-    With N draws the log of the estimate has a variance of about v(theta) / N, where v is the
-    relative variance of a single weight. N keeps that near a target all over the posterior.
+    The log of an estimate has a variance of about v(theta) / N, where v is the relative variance of
+    a single weight. N(theta) keeps this variance near a target all over the posterior.
 
     Attributes
     ----------
     log_variance : Quadratic
         Log of v.
     target_sd : float
-        Standard deviation of the log estimate that is aimed at.
+        Target standard deviation of the log estimate.
     lowest, highest : int
         Bounds of N.
     """
@@ -59,30 +59,29 @@ class DrawCount:
 
 @dataclass(frozen=True, eq=False)
 class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
-    """MH on theta in which an unbiased estimate stands for p(y | theta).
+    """Metropolis-Hastings on theta with an unbiased estimate in place of p(y | theta).
 
     **Invariant:** leaves the extended target p(theta) prod_i g(f_i | theta) * estimate unchanged,
     whose marginal in (theta, f), with f a particle drawn by weight, is p(theta, f | y) exactly,
-    for any number of draws N(theta) >= 1. The estimate at the current theta stays what it was when
-    theta was accepted: recomputing it would break this.
+    for any number of draws N(theta) >= 1. The estimate at the current theta is never recomputed
+    after theta was accepted, which would break the invariance.
 
     Attributes
     ----------
     reference : ReferenceDensity
-        Gives the importance density, a function of theta alone.
+        Importance density, as a function of theta alone.
     proposal : Proposal
     n_importance : int or DrawCount
-        Draws per estimate, N: a number, or a function of theta alone.
+        Number N of draws per estimate: a number, or a function of theta alone.
     defensive : float
         Share of the draws taken from the prior, see `importance_estimate`.
     name : str
-        What diagnostics call the move.
+        Name of the move in diagnostics.
 
     References
     ----------
-    Filippone & Girolami (2014), algorithm 1 and (25); Andrieu & Roberts (2009). Unlike section 3.3
-    of the paper, f is not carried along and refreshed, which is not exact: it is drawn from the
-    particles.
+    Filippone & Girolami (2014), algorithm 1 and (25); Andrieu & Roberts (2009). Section 3.3 of the
+    paper updates f separately, which is not exact; here f is drawn from the particles.
     """
 
     reference: ReferenceDensity
@@ -109,7 +108,7 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
 
     def evaluate(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator
-    ) -> Evaluated[PseudoMarginalState] | None:
+    ) -> EvaluatedState[PseudoMarginalState] | None:
         """Return theta with fresh particles."""
         return self.evaluate_many(model, [theta], [rng])[0]
 
@@ -119,7 +118,7 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
         thetas: Sequence[FloatArray],
         rngs: Sequence[np.random.Generator],
         retained: Sequence[FloatArray | None] | None = None,
-    ) -> list[Evaluated[PseudoMarginalState] | None]:
+    ) -> list[EvaluatedState[PseudoMarginalState] | None]:
         """Return every theta with fresh particles; for `retained` see `start`."""
         keeps = [None] * len(thetas) if retained is None else retained
         densities = {
@@ -135,17 +134,17 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
             defensive=self.defensive,
             retained=[keeps[i] for i in densities],
         )
-        found: list[Evaluated[PseudoMarginalState] | None] = [None] * len(thetas)
+        found: list[EvaluatedState[PseudoMarginalState] | None] = [None] * len(thetas)
         for (i, density), estimate in zip(densities.items(), estimates, strict=True):
             if np.isfinite(estimate.log_likelihood):
                 log_hyperprior = model.hyperprior.log_prob(thetas[i])
                 f = estimate.draw(rngs[i])
                 state = PseudoMarginalState(thetas[i], log_hyperprior, density, estimate, f)
-                found[i] = Evaluated(state, self.log_target(state))
+                found[i] = EvaluatedState(state, self.log_target(state))
         return found
 
     def _density(self, model: LatentGP, theta: FloatArray) -> Density | None:
-        """Return the importance density; None beyond the prior, or where K is no covariance."""
+        """Return the importance density; None outside the prior's support, or if K is singular."""
         if not np.isfinite(model.hyperprior.log_prob(theta)):
             return None
         try:
@@ -158,7 +157,7 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
         return state.log_hyperprior + state.estimate.log_likelihood
 
     def complete(
-        self, found: Evaluated[PseudoMarginalState], rng: np.random.Generator
+        self, found: EvaluatedState[PseudoMarginalState], rng: np.random.Generator
     ) -> PseudoMarginalState:
         """Draw f by weight."""
         return self.stay(found.state, rng)
@@ -172,7 +171,7 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
     ) -> float:
         """Standard deviation of the log estimate at theta, over fresh particles.
 
-        NaN if K is no covariance at theta, and infinite if an estimate there is zero.
+        The result is NaN if K is not positive definite, and infinite if an estimate is zero.
         """
         try:
             density = self.reference.at(model, theta).factorize()

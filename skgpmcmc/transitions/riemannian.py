@@ -16,8 +16,8 @@ from .hmc import HamiltonianOperator
 from .metropolis import metropolis_accepts
 from .operator import Outcome
 
-#: A point and a momentum there.
-Phase: TypeAlias = tuple[LatentPoint, FloatArray]
+#: A point with a momentum.
+PhasePoint: TypeAlias = tuple[LatentPoint, FloatArray]
 
 
 @dataclass(eq=False)
@@ -25,8 +25,8 @@ class GeneralizedLeapfrog:
     """Integrator of Hamilton's equations for a metric G that depends on the position.
 
     ``H(v, p) = -log density + 1/2 log|G(v)| + 1/2 p'G(v)^-1 p``. The two implicit equations of a
-    step are solved by fixed-point iteration. A step with solved equations keeps volume. It is
-    reversible only where the way back finds the same solutions: see `RiemannianTrajectory`.
+    step are solved by fixed-point iteration. A step with solved equations preserves volume. It is
+    reversible only if the reverse step finds the same solutions: see `RiemannianTrajectory`.
 
     Attributes
     ----------
@@ -52,18 +52,18 @@ class GeneralizedLeapfrog:
     max_iterations: int
     n_points: int = 0
 
-    def follow(self, point: LatentPoint, momentum: FloatArray, n_steps: int) -> Phase | None:
-        """Make steps; None if an iteration does not converge, or a point has no metric."""
-        here: Phase | None = (point, momentum)
+    def follow(self, point: LatentPoint, momentum: FloatArray, n_steps: int) -> PhasePoint | None:
+        """Make `n_steps` steps; None without convergence of an iteration, or without a metric."""
+        current: PhasePoint | None = (point, momentum)
         for _ in range(n_steps):
-            here = None if here is None else self._step_once(*here)
-        return here
+            current = None if current is None else self._step_once(*current)
+        return current
 
-    def _step_once(self, point: LatentPoint, momentum: FloatArray) -> Phase | None:
+    def _step_once(self, point: LatentPoint, momentum: FloatArray) -> PhasePoint | None:
         half = self._solve_fixed_point(lambda p: momentum + self._kick(point, p), momentum)
         if half is None:
             return None
-        begun = 0.5 * self.step * _metric(point).velocity(half)
+        begun = 0.5 * self.step * _require_metric(point).velocity(half)
 
         def drifted(position: FloatArray) -> FloatArray | None:
             """Return the right-hand side of the implicit equation for the position."""
@@ -80,7 +80,7 @@ class GeneralizedLeapfrog:
 
     def _kick(self, point: LatentPoint, momentum: FloatArray) -> FloatArray:
         """Half a step times minus the gradient of H in v."""
-        slope = point.gradient - _metric(point).gradient(momentum)
+        slope = point.gradient - _require_metric(point).gradient(momentum)
         return np.asarray(0.5 * self.step * slope)
 
     def _point(self, position: FloatArray) -> LatentPoint:
@@ -91,21 +91,21 @@ class GeneralizedLeapfrog:
     def _solve_fixed_point(
         self, update: Callable[[FloatArray], FloatArray | None], start: FloatArray
     ) -> FloatArray | None:
-        """Return the fixed point of `update`, or None."""
-        here = start
+        """Return the fixed point of `update`; None if the iteration does not converge."""
+        old = start
         for _ in range(self.max_iterations):
-            there = update(here)
-            if there is None or not np.isfinite(there).all():
+            new = update(old)
+            if new is None or not np.isfinite(new).all():
                 return None
-            change = np.abs(there - here).max()
-            if change <= self.tolerance * (1.0 + np.abs(there).max()):
-                return there
-            here = there
+            change = np.abs(new - old).max()
+            if change <= self.tolerance * (1.0 + np.abs(new).max()):
+                return new
+            old = new
         return None
 
 
-def _metric(point: LatentPoint) -> Geometry:
-    """Return the metric of a point that has one."""
+def _require_metric(point: LatentPoint) -> Geometry:
+    """Return the metric of a point, which must have one."""
     assert point.geometry is not None
     return point.geometry
 
@@ -117,15 +117,15 @@ class RiemannianTrajectory(HamiltonianOperator):
     P is `Likelihood.curvature`: minus the second derivative of log p(y | f), or zero where this is
     negative; a likelihood that is not log-concave may use the Fisher information instead.
 
-    An implicit equation may have several solutions, so that the way back from the end of a
-    trajectory may lead elsewhere. A trajectory is accepted only if the integrator, started at its
-    end with the opposite momentum, returns. One that does not return, or for which an iteration
-    does not converge on either way, is rejected and counts as failed.
+    An implicit equation may have several solutions, so that the reverse of a trajectory may end
+    elsewhere. A trajectory is accepted only if the integrator, started at its end with the opposite
+    momentum, returns to the beginning. If it does not, or if an iteration does not converge in
+    either direction, the trajectory is rejected and counts as failed.
 
     **Invariant:** leaves the conditional distribution of v = L^-1 f unchanged, up to the two
-    tolerances. The map from a position and a momentum to the end and its opposite momentum, or to
-    themselves if the trajectory does not return, undoes itself and keeps volume: accepting its
-    result with probability min(1, ratio) is a Metropolis move.
+    tolerances. The map from a position and a momentum to the end and its opposite momentum (the
+    identity if the trajectory does not return) is an involution that preserves volume: accepting
+    its result with probability min(1, ratio) is a Metropolis move.
 
     Attributes
     ----------
@@ -134,12 +134,12 @@ class RiemannianTrajectory(HamiltonianOperator):
         Tolerance for solving the implicit equations: change of a component, relative to one plus
         the largest.
     max_iterations : int, default=50
-        Maximum number of iterations for each of them.
+        Maximum number of iterations for each implicit equation.
     return_tolerance : float, default=1e-6
-        Largest distance of a component of the position or of the momentum from where the trajectory
-        began, relative to one plus the largest, at which the way back counts as a return. It is far
-        above what errors of `tolerance` add up to in a trajectory, and far below the distances of
-        different solutions.
+        Largest difference of a component of position or momentum from the beginning, relative to
+        one plus the largest, at which the reverse trajectory counts as a return. It is far above
+        the accumulated errors of `tolerance`, and far below the distances between different
+        solutions.
 
     References
     ----------
@@ -157,7 +157,7 @@ class RiemannianTrajectory(HamiltonianOperator):
         self, conditional: ConditionalDensity, point: Point, rng: np.random.Generator
     ) -> Outcome:
         """Follow one trajectory, and accept or reject its end."""
-        assert isinstance(point, LatentPoint)  # whose metric is known
+        assert isinstance(point, LatentPoint)  # other points have no metric
         n_steps = self.n_steps(rng)
         step = float(self.step_sizes(rng, 1)[0])
         flow = GeneralizedLeapfrog(conditional.at, step, self.tolerance, self.max_iterations)
@@ -168,15 +168,19 @@ class RiemannianTrajectory(HamiltonianOperator):
             end = flow.follow(point, begun, n_steps)
         if end is None:
             return self._failed(point, flow)
-        log_ratio = _log_density(*end) - _log_density(point, begun)
+        log_ratio = _log_phase_density(*end) - _log_phase_density(point, begun)
         accepted, probability = metropolis_accepts(log_ratio, rng)
-        # Both conditions must hold, in whichever order they are examined; the way back is dear.
+        # The reverse trajectory is expensive, and only needed for a proposal that is accepted.
         if accepted and not self._returns(flow, (point, begun), end, n_steps):
             return self._failed(point, flow)
-        return Outcome(end[0] if accepted else point, accepted, probability, _cost(point, flow))
+        return Outcome(
+            end[0] if accepted else point, accepted, probability, _count_evaluations(point, flow)
+        )
 
-    def _returns(self, flow: GeneralizedLeapfrog, begin: Phase, end: Phase, n_steps: int) -> bool:
-        """Whether the end, with the opposite momentum, leads back to the beginning."""
+    def _returns(
+        self, flow: GeneralizedLeapfrog, begin: PhasePoint, end: PhasePoint, n_steps: int
+    ) -> bool:
+        """Whether the reverse trajectory returns from the end to the beginning."""
         back = flow.follow(end[0], -end[1], n_steps)
         if back is None:
             return False
@@ -187,14 +191,14 @@ class RiemannianTrajectory(HamiltonianOperator):
         )
 
     def _failed(self, point: LatentPoint, flow: GeneralizedLeapfrog) -> Outcome:
-        return Outcome(point, False, 0.0, _cost(point, flow), failed=True)
+        return Outcome(point, False, 0.0, _count_evaluations(point, flow), failed=True)
 
 
-def _cost(point: LatentPoint, flow: GeneralizedLeapfrog) -> int:
-    """Evaluations: a point with a metric costs what one with another theta does."""
+def _count_evaluations(point: LatentPoint, flow: GeneralizedLeapfrog) -> int:
+    """Count evaluations: a point with a metric costs as much as an evaluation at another theta."""
     return flow.n_points * len(point.position)
 
 
-def _log_density(point: LatentPoint, momentum: FloatArray) -> float:
-    """Minus the Hamiltonian."""
-    return point.log_density - _metric(point).energy(momentum)
+def _log_phase_density(point: LatentPoint, momentum: FloatArray) -> float:
+    """Minus the Hamiltonian, which is the log density of a point and a momentum."""
+    return point.log_density - _require_metric(point).energy(momentum)

@@ -1,7 +1,7 @@
-"""Proposals by a rotation in coordinates in which a cheap density is uniform.
+"""Proposals by a rotation of the torus on which a cheap density is uniform.
 
-With few hyper-parameters a density can be had on a grid, and all of it is then known: its
-distribution functions, and independent draws from it.
+With few hyper-parameters a density can be evaluated on a grid, from which its conditional
+distribution functions and independent draws follow.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from scipy import linalg, ndimage
 from .._typing import BoolArray, FloatArray, IntArray
 from .surrogate import ComparableDensity
 
-#: How far a rotation goes along each axis, in turns. Averages have about half of the variance that
-#: steps of a low-discrepancy sequence give them (powers of the inverse root of x^(p + 1) = x + 1).
-_SHIFTS = (0.382, 0.445, 0.3)
-#: Standard deviation of how far it goes, in turns.
-_SPREAD = 0.02
-#: Most hyper-parameters for which there are rotations.
-MOST_ROTATED = len(_SHIFTS)
-#: Points of each axis of a grid, halved for every axis; one to rotate on has twice as many.
-_SIZE = 144
+#: Step of a rotation along each axis, as a share of the torus. Averages have about half of the
+#: variance of those with a low-discrepancy step (powers of the inverse root of x^(p + 1) = x + 1).
+_STEP_LENGTHS = (0.382, 0.445, 0.3)
+#: Standard deviation of a step, as a share of the torus: chains must not become periodic.
+_STEP_SD = 0.02
+#: Most hyper-parameters of a rotation: grids grow with their power.
+MOST_ROTATED = len(_STEP_LENGTHS)
+#: Points of an axis of a grid, halved p times for p axes: bounds its size; fine grids have twice.
+_N_GRID_POINTS = 144
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +43,10 @@ class GridDensity:
     root : ndarray of shape (p, p)
         Lower factor C; the grid is one of z in theta = center + C z.
     low, step : ndarray of shape (p,)
-        First point of each axis of the grid, and distance of two.
+        First point of each axis of the grid, and distance of neighboring points.
     values : ndarray of shape (m, ..., m)
-        Of the density of z, not normalized; positive somewhere. Numbers of four bytes do: they are
-        the definition of the density.
+        Density of z, not normalized; positive somewhere. Single precision suffices, because these
+        values define the density.
 
     References
     ----------
@@ -70,27 +70,27 @@ class GridDensity:
         grows: bool = True,
         fine: bool = False,
     ) -> Self:
-        """Find where a density is not negligible, around some points, and evaluate it there.
+        """Find the region around some seeds in which a density is not negligible, and evaluate it.
 
-        What counts is what a path from a seed can reach without leaving such a region: elsewhere an
-        emulator may promise anything. The grid begins around the seeds, in the coordinates of a
-        root, and is fitted to what it finds: it grows where the density is not small at its edge.
+        The region consists of the points that are connected to a seed: elsewhere an emulator may
+        have any value. The grid begins around the seeds, in the coordinates of a root. It is then
+        fitted to the region, and grows if the density is not small at its edge.
 
         Parameters
         ----------
         target : ComparableDensity
-            What is put on the grid.
+            Density that is evaluated on the grid.
         seeds : ndarray of shape (k, p)
             Points with much of the density, such as modes.
         root : ndarray of shape (p, p)
             Scale of the density around them.
         depth : float
-            How much lower than at the best seed the log density is where the grid may end.
+            Nats below the log density of the best seed at which the grid may end.
         grows : bool, default=True
-            Whether it may grow beyond where it begins. There a normal density of this scale has
-            fallen by the depth.
+            Whether the grid may grow beyond its first box, at whose edge a normal density of this
+            scale has fallen by the depth.
         fine : bool, default=False
-            Whether it is to be fine enough to rotate on.
+            Whether the grid is fine enough for rotations.
         """
         center = seeds.mean(axis=0)
         p = seeds.shape[1]
@@ -99,19 +99,21 @@ class GridDensity:
         reach = math.sqrt(2.0 * depth)
 
         def evaluate_on(axes: FloatArray) -> tuple[FloatArray, BoolArray]:
-            """Log density on a grid, layer after layer, and which part of that matters."""
-            theta = center + _mesh(axes) @ root.T
+            """Evaluate the log density on a grid, layer by layer; returns it with the region."""
+            theta = center + _make_mesh(axes) @ root.T
             layers = np.split(theta, axes.shape[1])
             log_prob = np.stack([target.log_prob(layer) for layer in layers])
             log_prob = log_prob.reshape([axes.shape[1]] * p)
             places = (z - axes[:, 0]) / (axes[:, 1] - axes[:, 0])
-            return log_prob, _connected_to(log_prob > limit, np.rint(places).astype(int))
+            return log_prob, _select_connected(log_prob > limit, np.rint(places).astype(int))
 
         ends = z.min(axis=0) - reach, z.max(axis=0) + reach
-        for _ in range(_SIZE >> p):  # it ends long before, as a prior has little outside of a box
-            axes = np.linspace(*ends, _SIZE >> p).T
+        for _ in range(
+            _N_GRID_POINTS >> p
+        ):  # far fewer, as priors have little mass outside of a box
+            axes = np.linspace(*ends, _N_GRID_POINTS >> p).T
             log_prob, found = evaluate_on(axes)
-            wanted = _grid_ends(found, axes)
+            wanted = _fit_grid_ends(found, axes)
             if not grows:
                 wanted = np.maximum(wanted[0], ends[0]), np.minimum(wanted[1], ends[1])
             grown = (wanted[0] < ends[0]).any() or (wanted[1] > ends[1]).any()
@@ -119,17 +121,17 @@ class GridDensity:
                 break
             ends = wanted
         if fine:
-            axes = np.linspace(*ends, 2 * _SIZE >> p).T
+            axes = np.linspace(*ends, 2 * _N_GRID_POINTS >> p).T
             log_prob, found = evaluate_on(axes)
         log_prob = np.where(found & np.isfinite(log_prob), log_prob, -np.inf)
         top = log_prob.max()
-        # Chains will say so where nothing has a density.
+        # If no point has a density, the chains will report that they cannot start.
         values = np.exp(log_prob - top) if np.isfinite(top) else found.astype(float)
         step = axes[:, 1] - axes[:, 0]
         return cls(center, root, axes[:, 0], step, values.astype(np.float32))
 
     def temper(self, temperature: float) -> GridDensity:
-        """Return the density to the power of one over a temperature, where it is positive."""
+        """Return the density to the power of one over a temperature, on the same grid."""
         return replace(self, values=self.values ** (1.0 / temperature))
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
@@ -148,7 +150,7 @@ class GridDensity:
         return self.center + z @ self.root.T
 
     def to_cube(self, theta: FloatArray) -> tuple[FloatArray, float] | None:
-        """Return where theta (p,) is in the unit cube, and the log density; None where it is 0."""
+        """Map theta (p,) to the unit cube; returns u and the log density; None without density."""
         place = (self._inverse_root @ (theta - self.center) - self.low) / self.step
         u = np.empty(len(theta))
         margins = self._margins
@@ -166,7 +168,7 @@ class GridDensity:
         return (u, math.log(value)) if value > 0.0 else None
 
     def from_cube(self, u: FloatArray) -> tuple[FloatArray, float]:
-        """Return the theta at u (p,) of the unit cube, and its log density."""
+        """Map u (p,) of the unit cube to theta; returns theta and its log density."""
         place = np.empty(len(u))
         margins = self._margins
         for r, share in enumerate(u.tolist()):
@@ -186,7 +188,7 @@ class GridDensity:
         return theta, math.log(value) if value > 0.0 else -math.inf
 
     def __getstate__(self) -> dict[str, Any]:
-        """What a process sends to another: what can be made again is left out."""
+        """Leave the cached properties out of a pickle, as they can be computed again."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
@@ -195,9 +197,9 @@ class GridDensity:
 
     @cached_property
     def _margins(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Density of the first coordinates, others integrated out, and its integral up to the last.
+        """Marginal densities of the first coordinates, and their integrals over the last of these.
 
-        Of shapes (m,), (m, m), ...; in units of cells.
+        The shapes are (m,), (m, m), ...; the unit is the cell.
         """
         found: list[tuple[FloatArray, FloatArray]] = []
         density = self.values.astype(float)
@@ -213,21 +215,21 @@ def _whiten(root: FloatArray, theta: FloatArray) -> FloatArray:
     return np.asarray(linalg.solve_triangular(root, theta.T, lower=True, check_finite=False).T)
 
 
-def _mesh(axes: FloatArray) -> FloatArray:
+def _make_mesh(axes: FloatArray) -> FloatArray:
     """All points of a grid; (m^p, p)."""
     return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
 
 
-def _connected_to(matters: BoolArray, seeds: IntArray) -> BoolArray:
-    """Return the parts of a region that are connected to seeds, (k, p), on a grid."""
+def _select_connected(matters: BoolArray, seeds: IntArray) -> BoolArray:
+    """Return the parts of a region that are connected to seeds (k, p) of a grid."""
     at = tuple(np.clip(seeds, 0, np.array(matters.shape) - 1).T)
     matters[at] = True
     parts, _ = ndimage.label(matters)
     return np.asarray(np.isin(parts, parts[at]))
 
 
-def _grid_ends(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the ends of a grid around a region: beyond it by half where that ends at an edge."""
+def _fit_grid_ends(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the ends of a grid around a region; at an edge it grows by half of the region."""
     low = np.empty(len(axes))
     high = np.empty(len(axes))
     for r, axis in enumerate(axes):
@@ -244,33 +246,33 @@ def _grid_ends(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArr
 def _slice_margins(
     margins: list[tuple[FloatArray, FloatArray]], i: int, t: float
 ) -> list[tuple[FloatArray, FloatArray]]:
-    """Fix the first coordinate, a share t of the way through cell i, in all margins but its own."""
+    """Fix the first coordinate at a share t of cell i, and drop its own margin."""
     return [(d[i] + t * (d[i + 1] - d[i]), m[i] + t * (m[i + 1] - m[i])) for d, m in margins[1:]]
 
 
 @dataclass(frozen=True, eq=False)
 class Rotation:
-    """theta' is a step of nearly fixed length ahead of theta, where a cheap density is uniform.
+    """Proposal of a nearly fixed step in the unit cube on which a cheap density pi* is uniform.
 
-    The unit cube is taken as a torus. A chain that goes on like this visits it evenly, as a
+    The unit cube is regarded as a torus. A chain of such steps visits the torus evenly, as a
     low-discrepancy sequence does, and its averages have less error than those of independent draws.
-    For a chain that turns around where it is rejected, see `Directed`.
+    `DirectedPair` makes a chain whose direction a rejection reverses.
 
-    The Hastings ratio is that to the step back: pi*(theta) / pi*(theta') for the density pi*.
+    The Hastings ratio with respect to the opposite step is pi*(theta) / pi*(theta').
 
     Attributes
     ----------
     density : GridDensity
-        pi*. Where it is zero, theta stays.
+        pi*. The proposal stays at a theta without density.
     sign : float
         1 for steps ahead, -1 for steps back.
     spread : float
-        Standard deviation of a step about its length; the same distribution ahead and back.
+        Standard deviation of a step about its length, the same ahead and back; shares of the torus.
     """
 
     density: GridDensity
     sign: float = 1.0
-    spread: float = _SPREAD
+    spread: float = _STEP_SD
 
     def propose(self, theta: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
         """Return theta' and ``log pi*(theta) - log pi*(theta')``."""
@@ -278,12 +280,12 @@ class Rotation:
         if place is None:
             return theta, -np.inf
         u, log_density = place
-        step = np.array(_SHIFTS[: len(u)]) + self.spread * rng.standard_normal(len(u))
+        step = np.array(_STEP_LENGTHS[: len(u)]) + self.spread * rng.standard_normal(len(u))
         moved, log_moved = self.density.from_cube((u + self.sign * step) % 1.0)
         if log_moved == -np.inf:  # on the edge of the grid, by rounding
             return theta, -np.inf
         return moved, log_density - log_moved
 
     def reverse(self) -> Rotation:
-        """Return the steps of the other direction."""
+        """Return the proposal of steps in the opposite direction."""
         return replace(self, sign=-self.sign)

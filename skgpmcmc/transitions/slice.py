@@ -1,4 +1,4 @@
-"""Slice sampling of one coordinate after the other."""
+"""Univariate slice sampling of one coordinate after the other."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from .._typing import FloatArray
 from ..parameterizations.base import ConditionalDensity, Point
 from .operator import Operator, Outcome
 
-#: A bracket shrinks by about a third each time: 200 shrinks reach the resolution of doubles.
+#: Most shrinks of a bracket: each removes about a third, so that 200 exhaust double precision.
 _MAX_SHRINKS = 200
 
-T = TypeVar("T")
+Found = TypeVar("Found")
 
 
 def shrink_bracket(
-    within: Callable[[float], T | None],
+    within: Callable[[float], Found | None],
     low: float,
     high: float,
     rng: np.random.Generator,
     first: float | None = None,
-) -> T | None:
-    """Try uniform points of a bracket around 0, and shrink it to each that is outside the slice.
+) -> Found | None:
+    """Draw uniform points of a bracket around 0, which shrinks to every point outside the slice.
 
     Parameters
     ----------
     within : callable
-        Returns what belongs to a shift from the current point; None if it is outside the slice.
+        Returns an object for a shift from the current point; None if the shift is outside the
+        slice.
     low, high : float
         Ends of the bracket.
     rng : numpy.random.Generator
-        For the points.
+        Random stream of the points.
     first : float, optional
-        The first point, if it is drawn already.
+        The first point, if the caller has drawn it.
 
     Returns
     -------
     object or None
-        What belongs to the first point in the slice. The slice contains 0: that no point is found
-        happens only where rounding decides, and staying at 0 is then the exact move.
+        The object of the first point in the slice. As the slice contains 0, no point is found only
+        because of rounding; staying at 0 is then the exact move.
 
     References
     ----------
@@ -60,23 +61,23 @@ def shrink_bracket(
 
 @dataclass(frozen=True)
 class UnivariateSlice(Operator):
-    """Univariate slice sampling of each coordinate in turn, by stepping out and shrinkage.
+    """Univariate slice sampling of one coordinate after the other, by stepping out and shrinkage.
 
-    **Invariant:** leaves the conditional distribution unchanged; each coordinate's update is
-    reversible. It never rejects, and needs no tuning.
+    **Invariant:** leaves the conditional distribution unchanged, because the update of each
+    coordinate is reversible. No update is rejected, and none needs tuning.
 
     Attributes
     ----------
     log_scale : float
-        Log of the width of the first bracket.
+        Natural log of the width of the first bracket.
     max_widths : int, default=8
-        Maximum number of widths that are stepped out.
+        Maximum number of widths of a bracket after stepping out.
     backwards : bool, default=False
-        Update the coordinates in the opposite order, the last one first.
+        Whether the coordinates are updated in the opposite order, the last coordinate first.
     spreads : tuple of float or None
-        Standard deviation of each coordinate, to which the width is proportional; None is one.
+        Standard deviation of each coordinate, to which its width is proportional; None means 1.
     axes : tuple of int or None
-        The coordinates to update, in this order; None is all.
+        Coordinates that are updated, in this order; None means all.
 
     References
     ----------
@@ -112,7 +113,7 @@ class UnivariateSlice(Operator):
         return [self._with(axes=(axis,)) for axis in axes] or [self]
 
     def typical_log_scale(self, dim: int) -> float:
-        """Return the present scale."""
+        """Return the current scale, as slices need no tuning."""
         return self.log_scale
 
     def with_spreads_of(self, covariance: FloatArray) -> UnivariateSlice:
@@ -139,7 +140,7 @@ class UnivariateSlice(Operator):
 
 
 class _Line:
-    """Evaluates a conditional density, and counts."""
+    """A conditional density along a line, which counts its evaluations."""
 
     def __init__(self, conditional: ConditionalDensity) -> None:
         self._conditional = conditional
@@ -147,7 +148,7 @@ class _Line:
         self.lost: FloatArray | None = None
 
     def above(self, level: float, point: Point, shift: FloatArray) -> Point | None:
-        """Return the point at a shift if its density is above the level."""
+        """Return the point at a shift; None unless its log density is above the level."""
         self.n_evaluations += 1
         found = self._conditional.at(point.position + shift)
         if found is None:

@@ -1,8 +1,7 @@
-"""Proposals from a short chain under a very cheap density, such as an emulator.
+"""Proposals by a short chain under a cheap density, such as an emulated posterior.
 
-The moves of the chain are Hamiltonian trajectories and independence Metropolis-Hastings. They work
-on one point, arrays of shape (p,), or on a batch of independent points, (m, p). A pool of such
-chains draws from the density itself.
+The moves of the chain are Hamiltonian trajectories and independence Metropolis-Hastings. They move
+one point (p,), or a batch of independent points (m, p). A pool of chains draws from the density.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from .operator import Outcome
 
 
 class CheapDensity(Protocol):
-    """An unnormalized density with its gradient, at one point or at many."""
+    """An unnormalized density with its gradient, at one point or at a batch of points."""
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log density (...) and its gradient (..., p) at theta (..., p)."""
 
 
 class ComparableDensity(CheapDensity, Protocol):
-    """A cheap density that can also be evaluated without its gradient, which is faster."""
+    """A cheap density that can be evaluated faster without its gradient."""
 
     def log_prob(self, theta: FloatArray) -> FloatArray:
         """Log density (...) at theta (..., p)."""
@@ -40,7 +39,7 @@ class CheapPoint(NamedTuple):
 
     position: FloatArray  # (..., p), theta, natural logs
     log_density: FloatArray  # (...)
-    gradient: Any  # (..., p); None where no trajectory wants it
+    gradient: Any  # (..., p); None if it was not evaluated
 
     @classmethod
     def at(cls, target: CheapDensity, theta: FloatArray) -> Self:
@@ -48,7 +47,8 @@ class CheapPoint(NamedTuple):
         return cls(theta, *target.value_and_gradient(theta))
 
 
-def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
+def _select_accepted(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
+    """Return a batch with the new points where accepted, and the old points elsewhere."""
     wide = accepted[..., None]
     return CheapPoint(
         np.where(wide, new.position, old.position),
@@ -60,18 +60,18 @@ def _where(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
 def follow_trajectories(
     trajectory: Trajectory, target: CheapDensity, points: CheapPoint, rng: np.random.Generator
 ) -> tuple[CheapPoint, FloatArray]:
-    """Follow a trajectory from each point of a batch (m, p); returns where they are.
+    """Follow a trajectory from each point of a batch (m, p), and accept or reject its end.
 
-    Also returned are the acceptance probabilities, (m,).
+    Returns the batch after the moves, and the acceptance probabilities (m,).
     """
     path, log_ratio = trajectory.integrate(partial(CheapPoint.at, target), points, rng)
-    assert path.end is not None  # a cheap density is -inf where there is none
+    assert path.end is not None  # a batch always has an end; points without density have -inf
     log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
     accepted = np.log1p(-rng.uniform(size=log_ratio.shape)) < log_ratio
-    return _where(accepted, path.end, points), np.exp(np.minimum(log_ratio, 0.0))
+    return _select_accepted(accepted, path.end, points), np.exp(np.minimum(log_ratio, 0.0))
 
 
-def root_of(draws: FloatArray) -> FloatArray:
+def covariance_root(draws: FloatArray) -> FloatArray:
     """Return the Cholesky factor of the covariance of draws (..., p).
 
     The covariance is shrunk towards its diagonal, which counts as one draw.
@@ -100,18 +100,19 @@ class TMixture:
     roots: FloatArray
     shares: FloatArray
 
+    #: Degrees of freedom: heavy tails with finite moments.
     _DOF = 6.0
 
     @classmethod
     def of_draws(cls, draws: FloatArray, modes: FloatArray, scale: FloatArray) -> Self:
-        """Return one t per mode with the moments of the draws around it."""
+        """Return one t distribution per mode, with the moments of the draws nearest to the mode."""
         nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
         groups = [draws[nearest == k] for k in range(len(modes))]
         groups = [group for group in groups if len(group) > 2 * draws.shape[1] + 10] or [draws]
         shares = np.array([len(group) for group in groups], dtype=float)
         return cls(
             means=np.array([group.mean(axis=0) for group in groups]),
-            roots=np.array([root_of(group) for group in groups]),
+            roots=np.array([covariance_root(group) for group in groups]),
             shares=shares / shares.sum(),
         )
 
@@ -136,7 +137,7 @@ class TMixture:
 
     @cached_property
     def _log_scale(self) -> FloatArray:
-        """Log of share and normalizing constant of each part; (k,)."""
+        """Log of share times normalizing constant of each component; (k,)."""
         p = self.means.shape[1]
         constant = (
             gammaln(0.5 * (self._DOF + p))
@@ -151,13 +152,15 @@ class TMixture:
 class IndependenceMetropolis:
     """Independence Metropolis-Hastings; the target is evaluated at all candidates in one call.
 
-    **Invariant:** reversible with respect to the target; `n_candidates` steps of the same
-    reversible kernel are reversible too.
+    **Invariant:** leaves the target unchanged, and is reversible: it consists of `n_candidates`
+    steps of one reversible kernel.
 
     Attributes
     ----------
     proposal : TMixture
+        Density of the candidates.
     n_candidates : int
+        Number of steps, each with one candidate.
     """
 
     proposal: TMixture
@@ -166,24 +169,25 @@ class IndependenceMetropolis:
     def move(
         self, target: ComparableDensity, point: DensityPoint, rng: np.random.Generator
     ) -> Outcome:
-        """Accept or reject the candidates in turn; what was accepted last comes without gradient.
+        """Accept or reject one candidate after the other; returns the last accepted one.
 
-        Nobody says how probable that any of them is accepted was: it is one or zero afterwards.
+        The returned point has no gradient. The acceptance probability of the whole move is not
+        computed; the outcome has 1 or 0 in its place.
         """
         theta = self.proposal.sample(rng, self.n_candidates)
         log_prob = target.log_prob(theta)
         log_weights = log_prob - self.proposal.log_prob(theta)
         current = point.log_density - self.proposal.log_prob(point.position[None])[0]
-        at = _last_accepted(log_weights, current, rng)
+        at = _find_last_accepted(log_weights, current, rng)
         if at < 0:
             return Outcome(point, False, 0.0, self.n_candidates)
         end = CheapPoint(theta[at], log_prob[at], None)
         return Outcome(end, True, 1.0, self.n_candidates)
 
 
-def _last_accepted(log_weights: FloatArray, current: float, rng: np.random.Generator) -> int:
-    """Return which of some candidates was accepted last, -1 if none, from a point's log weight."""
-    # What a weight must exceed to be accepted, less the weight it is compared with.
+def _find_last_accepted(log_weights: FloatArray, current: float, rng: np.random.Generator) -> int:
+    """Find the last accepted candidate, -1 if none; `current` is the log weight of the point."""
+    # A candidate is accepted if its margin exceeds the log weight of the current point.
     margins = log_weights - np.log1p(-rng.uniform(size=len(log_weights)))
     last = -1
     for i in range(len(log_weights)):
@@ -196,16 +200,16 @@ def _last_accepted(log_weights: FloatArray, current: float, rng: np.random.Gener
 def independence_acceptance(log_weights: FloatArray, shares: FloatArray | None = None) -> float:
     """Estimate the acceptance rate of independent proposals from pi* in a chain on another density.
 
-    It is ``E min(w, w') / E w`` for the importance weights w, w' (that density over pi*) of two
-    draws from pi*: the mean over the states of the chain, not over pi*. It is small if pi* is far
-    too large somewhere, or too small, so that the chain stays there for long.
+    The rate is ``E min(w, w') / E w`` for the importance weights w, w' (target over pi*) of two
+    draws from pi*: a mean over the states of the chain, not over pi*. It is small if pi* is far too
+    large in some region, or so small that the chain stays in the region for long.
 
     Parameters
     ----------
     log_weights : ndarray of shape (m,)
         Log weights at draws from pi*, up to a constant.
     shares : ndarray of shape (m,), optional
-        Weights of the draws themselves, where they come from another density than pi*.
+        Weights of the draws as draws from pi*, if they come from another density.
     """
     w = np.exp(log_weights - log_weights.max())
     u = np.ones(len(w)) if shares is None else shares
@@ -214,18 +218,18 @@ def independence_acceptance(log_weights: FloatArray, shares: FloatArray | None =
 
 @dataclass(frozen=True, eq=False)
 class SurrogateProposal:
-    """Proposal of theta' by a move under a cheap density pi*, from theta.
+    """Proposal of theta' by a reversible move from theta under a cheap density pi*.
 
-    The move is reversible with respect to pi*: a trajectory, or some independence candidates, one
-    after the other. So its Hastings ratio is pi*(theta) / pi*(theta'). The accept-reject step with
-    the likelihood corrects the errors of pi* exactly.
+    The move is a trajectory, or several steps of independence Metropolis-Hastings. As it is
+    reversible with respect to pi*, the Hastings ratio is pi*(theta) / pi*(theta'). The
+    accept-reject step with the likelihood corrects the errors of pi* exactly.
 
     Attributes
     ----------
     target : HyperPosterior or EmulatedPosterior
-        pi*, unnormalized; its method `at` returns the point at a theta, with its gradient.
+        pi*, unnormalized; its method `at` returns the point at a theta with its gradient.
     move : Trajectory or IndependenceMetropolis
-        The move.
+        The move under pi*.
 
     References
     ----------
@@ -253,10 +257,10 @@ def run_pool(
     rng: np.random.Generator,
     acceptance: float,
 ) -> FloatArray:
-    """Move chains from theta (m, p) by trajectories in the metric `root`.
+    """Move chains from theta (m, p) by trajectories with the metric of `root`.
 
-    Their step is tuned to an acceptance rate in the first half of the moves. Returned is where they
-    are after each move of the second half, (n_moves - n_moves // 2, m, p).
+    The step size is tuned to an acceptance rate in the first half of the moves. Returns the theta
+    after each move of the second half, (n_moves - n_moves // 2, m, p).
     """
     point = CheapPoint.at(target, theta)
     log_step = Trajectory().typical_log_scale(theta.shape[1])

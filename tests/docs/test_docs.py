@@ -612,30 +612,30 @@ def test_methods_state_the_constants_of_the_set_up():
 
     # The search and the scale.
     assert f"With {options.fewest_rows} rows or" in methods
-    assert f"at\n   most {options.floor:.0f} lower" in methods
-    assert options.step == 0.25
+    assert f"at\n   most {options.negligible_depth:.0f} lower" in methods
+    assert options.gradient_step == 0.25
     assert "a quarter of a unit away from the best point" in methods
     # Learning.
     assert options.batch(0) + 2 == options.batch(1) == 10
     assert "8 + 2 p` new points" in methods
     assert options.temperature(1) == 2.5
     assert "1 / (1 + 1.5 / p)" in methods
-    assert f"1 / (1 + (8 + 2 p) / {options.worth:.0f})" in methods
+    assert f"1 / (1 + (8 + 2 p) / {options.worthwhile_evaluations:.0f})" in methods
     assert options.most_rounds == 12
     assert "after twelve batches at most" in methods
     assert f"estimates with {options.n_draws} draws" in methods
-    assert options.usable == 0.5
+    assert options.usable_acceptance == 0.5
     assert "(a predicted acceptance rate below a half," in methods
-    assert f"is at most {options.floor:.0f} below" in methods
+    assert f"is at most {options.negligible_depth:.0f} below" in methods
     assert f"come from {options.n_pooled} short chains" in methods
-    assert options.length_scale == 4.0
+    assert options.first_length_scale == 4.0
     assert "begin at four of the posterior's standard" in methods
     # Settling, and a second look.
     assert _N_BURN_IN == 10
     assert "makes ten iterations" in methods
     assert "ten iterations are discarded" in methods
     assert f"means {_N_BURN_IN} iterations after it" in samplers
-    assert f"(less than {100 * options.surprise:.0f} %)" in methods
+    assert f"(less than {100 * options.surprise_probability:.0f} %)" in methods
     # Trajectories.
     assert options.windows(5, 1) == [18, 18, 18, 36]
     assert "its four windows, of a batch of" in methods
@@ -650,13 +650,13 @@ def test_methods_state_the_constants_of_the_set_up():
     assert "e^{0.13 D}" in methods
     assert round(options.lift / np.sqrt(2.0), 2) == 0.15
     assert "a\nweight vary by 0.15" in methods
-    assert f"\\alpha + {rotation._SPREAD} \\, \\varepsilon" in methods
-    assert f"({', '.join(map(str, rotation._SHIFTS))})" in methods
-    assert f"section, {rotation._SHIFTS[0]:.3f}, for" in methods
-    main = round(100 * (1.0 - 2.0 * options.others))
+    assert f"\\alpha + {rotation._STEP_SD} \\, \\varepsilon" in methods
+    assert f"({', '.join(map(str, rotation._STEP_LENGTHS))})" in methods
+    assert f"section, {rotation._STEP_LENGTHS[0]:.3f}, for" in methods
+    main = round(100 * (1.0 - 2.0 * options.other_probability))
     assert f"{main} of a hundred iterations are steps" in methods
     assert f"{main} of a hundred iterations are *rotation*" in guide
-    assert options.others == 0.03
+    assert options.other_probability == 0.03
     assert "Three of a hundred moves are random-walk steps" in methods
     assert "Three of a hundred moves multiply the period" in methods
     assert f"best of {options.n_periods} periods" in methods
@@ -670,5 +670,6 @@ def test_methods_state_the_constants_of_the_set_up():
     width = sequential._ENDS[1] - sequential._ENDS[0]
     assert f"within {len(sequential._BIN_PROBABILITY)} bins of" in methods
     assert f"{width:.1f} standard" in methods
-    assert sequential._BLOCKS == (1, 8)
+    assert sequential._PROBIT_BLOCK == 1
+    assert sequential._TABLE_BLOCK == 8
     assert "Rows with tables are drawn in blocks of eight" in methods

@@ -81,7 +81,7 @@ def trials():
     return Problem(X, y, levels[:, None], log_lik, (-3.0, -1.5), (7.0, 4.0))
 
 
-def root_of(problem, theta):
+def covariance_root(problem, theta):
     """A root of K by its eigenvectors: those below rounding have no part in f."""
     squares = (problem.inputs - problem.inputs.T) ** 2
     K = np.exp(theta[0] - 0.5 * squares / np.exp(2.0 * theta[1]))
@@ -92,7 +92,7 @@ def root_of(problem, theta):
 
 def log_evidence(problem, theta, rng):
     """Log p(y | theta) by importance sampling from a Gaussian at the mode of v, f = R v."""
-    R = root_of(problem, theta)
+    R = covariance_root(problem, theta)
     n, r = R.shape
     step = 1e-4
 

@@ -39,7 +39,7 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.testing import Reference, exact_answer_test, start_with_particles
 from skgpmcmc.transitions import RandomWalk
-from skgpmcmc.transitions.metropolis import Evaluated, MarginalMetropolis
+from skgpmcmc.transitions.metropolis import EvaluatedState, MarginalMetropolis
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import Z_LIMIT, OneByOne, seeded
@@ -259,7 +259,7 @@ class ForgetsParameters(OneByOne, PseudoMarginalMetropolis):
         if found is None or not np.isfinite(log_hyperprior):
             return None
         state = found.state._replace(theta=theta, log_hyperprior=log_hyperprior)
-        return Evaluated(state, self.log_target(state))
+        return EvaluatedState(state, self.log_target(state))
 
 
 class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
@@ -280,7 +280,7 @@ class ForgetsClasses(OneByOne, PseudoMarginalMetropolis):
         if found is None or not np.isfinite(log_hyperprior):
             return None
         state = found.state._replace(theta=theta, log_hyperprior=log_hyperprior)
-        return Evaluated(state, self.log_target(state))
+        return EvaluatedState(state, self.log_target(state))
 
 
 def twin(cls):

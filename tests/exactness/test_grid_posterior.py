@@ -21,7 +21,7 @@ from skgpmcmc.model import HyperPrior
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.setup import emulated, proposals
-from skgpmcmc.setup.proposals import overdispersed_starts, propose_by_emulator
+from skgpmcmc.setup.proposals import draw_overdispersed_starts, propose_by_emulator
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test
 
 from ..helpers import P_LIMIT, Z_LIMIT, make_model, orthant_probability, seeded
@@ -476,10 +476,10 @@ def test_the_first_draws_have_the_law_of_the_posterior(monkeypatch):
     starts = []
 
     def begun(*args):
-        starts.extend(overdispersed_starts(*args))
+        starts.extend(draw_overdispersed_starts(*args))
         return starts
 
-    monkeypatch.setattr(proposals, "overdispersed_starts", begun)
+    monkeypatch.setattr(proposals, "draw_overdispersed_starts", begun)
     draws = run_chains(model, PseudoMarginal(), EP(), 1, n_chains=800, n_warmup=None)
 
     def least_p_value(theta):

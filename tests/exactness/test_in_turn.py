@@ -1,4 +1,4 @@
-"""Moves of f, of theta, and of both in turn: exact answers and joint distributions.
+"""Moves of f, of theta, and alternating moves of both: exact answers and joint distributions.
 
 `JOINT` has the size of every joint test. `tests/planted_bugs/test_in_turn.py` reads the same table,
 so that wrong moves are caught at the size at which the right ones pass.

@@ -14,7 +14,7 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.chain.time_limit import TimeLimit, until
+from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
 from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup import Request, emulated, proposals
@@ -22,7 +22,7 @@ from skgpmcmc.setup.emulator import learn
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.testing import prior_invariance_test, start_at_latent, start_with_particles
 from skgpmcmc.transitions import EllipticalSlice, Mixture, RandomWalk
-from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.compose import DirectedPair
 from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
 from skgpmcmc.transitions.pseudo_marginal import DrawCount, PseudoMarginalMetropolis
 
@@ -74,7 +74,7 @@ def prepared(
     *rngs, own = rng.spawn(n_chains + 1)
     starts = [model.hyperprior.sample(stream) for stream in rngs]
     request = Request(model, approximation, starts, rngs, own, n_importance, n_warmup)
-    with until(TimeLimit()) as limit:
+    with apply_limit(TimeLimit()) as limit:
         return sampler.set_up(request, CutShort(limit, last))
 
 
@@ -210,7 +210,7 @@ def with_varying_count(mixture):
         replace(move, n_importance=varying_count())
         for move in (rotation.ahead, rotation.back, walk)
     )
-    return with_moves(mixture, (Directed(ahead, back), walk, refresh), last=mixture.last)
+    return with_moves(mixture, (DirectedPair(ahead, back), walk, refresh), last=mixture.last)
 
 
 def main_alone(mixture):
@@ -322,17 +322,17 @@ def test_emulated_transition_in_other_proportions(transition_for, defensive):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
-def test_emulated_transition_with_rows_in_turn(monkeypatch, likelihood):
+def test_emulated_transition_with_sequential_rows(monkeypatch, likelihood):
     """All of them: in closed form, and by tables."""
-    turns = []
+    sequential_rows = []
 
     def look_at(mixture):
-        turns.append(len(mixture.moves[0].ahead.reference.turns))
+        sequential_rows.append(len(mixture.moves[0].ahead.reference.sequential_rows))
         return mixture
 
-    monkeypatch.setattr(learn, "rows_in_turn", lambda skewness, noise: np.arange(3))
+    monkeypatch.setattr(learn, "choose_sequential_rows", lambda skewness, noise: np.arange(3))
     check(emulated_test(look_at, approximation=EP(), model=small_model(3, 4.0, likelihood)))
-    assert set(turns) == {3}
+    assert set(sequential_rows) == {3}
 
 
 @pytest.mark.statistical
@@ -344,7 +344,7 @@ def test_trajectories_on_the_approximate_posterior():
 
 def test_where_no_emulator_is_trusted(monkeypatch):
     """Trajectories on the approximate posterior lead."""
-    monkeypatch.setattr(emulated, "EmulatorOptions", lambda: EmulatorOptions(usable=1.0))
+    monkeypatch.setattr(emulated, "EmulatorOptions", lambda: EmulatorOptions(usable_acceptance=1.0))
     model = small_model(4, 4.0).with_observations(y=np.array([1.0, 1.0, -1.0, 1.0]))
     mixture = prepared(PseudoMarginal(), model, EP(), np.random.default_rng(0)).transition
     trajectory, walk, _ = mixture.moves

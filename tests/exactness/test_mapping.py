@@ -17,8 +17,8 @@ from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
 from skgpmcmc.setup.mapped import by_coordinate
 from skgpmcmc.testing import Reference, exact_answer_test, start_with_particles
 from skgpmcmc.transitions import MetropolisHastings, RandomWalk, Trajectory, UnivariateSlice
-from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedTransitions, count_marked
-from skgpmcmc.transitions.metropolis import Evaluated, MarginalMetropolis
+from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedProposal, count_marked
+from skgpmcmc.transitions.metropolis import EvaluatedState, MarginalMetropolis
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import seeded
@@ -71,7 +71,7 @@ class Noisy(MetropolisHastings[Place]):
         sd = self._noise_at(theta)
         noise = -0.5 * sd**2 + sd * rng.standard_normal()
         place = Place(theta, normal_log_density(theta, PRECISION) + noise)
-        return Evaluated(place, place.estimate)
+        return EvaluatedState(place, place.estimate)
 
     def log_target(self, state):
         return state.estimate
@@ -127,7 +127,7 @@ def two_layers(operator):
     return (Layer(CheapNormal(), operator), Layer(Layered(0.4), operator))
 
 
-def tempered(layers, kind=TemperedTransitions):
+def tempered(layers, kind=TemperedProposal):
     return Noisy(proposal=kind(layers))
 
 
@@ -162,7 +162,7 @@ def least_p_value(transition, length, n_steps=2):
 @pytest.fixture(autouse=True)
 def nothing_is_rejected_by_a_model(monkeypatch):
     """The target in the plane has no model."""
-    monkeypatch.setattr("skgpmcmc.transitions.metropolis.rejected_proposal", lambda *_: None)
+    monkeypatch.setattr("skgpmcmc.transitions.metropolis.rejection_info", lambda *_: None)
 
 
 CASES = [("slice", 1, 1), ("slice", 4, 1), ("slice", 3, 2), ("random walk", 4, 2),
@@ -240,7 +240,7 @@ def test_one_move_over_an_even_number_of_updates_is_a_tempered_transition():
     """
     walk, exact = OPERATORS["random walk"], Noisy(noise=0.0)
     one = DiscretizingMap(exact, Layer(CheapNormal(), walk), 1, 4)
-    other = Noisy(noise=0.0, proposal=TemperedTransitions((Layer(CheapNormal(), walk, 2),)))
+    other = Noisy(noise=0.0, proposal=TemperedProposal((Layer(CheapNormal(), walk, 2),)))
     rng = np.random.default_rng(seeded())
     begin = Place(np.array([0.8, -0.4]), normal_log_density((0.8, -0.4), PRECISION))
     ends = [
@@ -260,7 +260,7 @@ def test_with_the_target_itself_every_move_is_accepted():
         def at(self, position):
             return Spot(position, normal_log_density(position, PRECISION))
 
-    exact = Noisy(noise=0.0, proposal=TemperedTransitions((Layer(Same(), OPERATORS["slice"]),)))
+    exact = Noisy(noise=0.0, proposal=TemperedProposal((Layer(Same(), OPERATORS["slice"]),)))
     mapped = DiscretizingMap(exact, Layer(Same(), OPERATORS["slice"]), 3, 1)
     rng = np.random.default_rng(0)
     state = exact.start(None, np.array([0.3, 0.2]), rng)
@@ -300,7 +300,7 @@ def schemes(exact_kind, model, **settings):
     layers = (Layer(target, operator),)
     return {
         "map": DiscretizingMap(exact, layers[0], 2, 1),
-        "tempered": exact_kind(proposal=TemperedTransitions(layers), **settings),
+        "tempered": exact_kind(proposal=TemperedProposal(layers), **settings),
     }
 
 

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared
 
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.testing import start_with_particles
-from skgpmcmc.transitions.metropolis import PERIOD_FACTORS, Multiples, multiply_period
+from skgpmcmc.transitions.metropolis import PERIOD_FACTORS, PeriodMultiples, multiply_period
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import make_model, seeded
@@ -24,7 +24,7 @@ SHORT, LONG = ({"n_replicates": n, "n_steps": steps} for n, steps in ((300, 4), 
 
 
 @dataclass(frozen=True, eq=False)
-class OneWay(Multiples):
+class OneWay(PeriodMultiples):
     """Wrong: a third is never undone, and three times never tried."""
 
     def propose(self, theta, rng):
@@ -46,12 +46,12 @@ def multiples_test(proposal, size):
 
 
 def test_multiples_of_a_period_in_short():
-    check(multiples_test(Multiples(PLACES), SHORT))
+    check(multiples_test(PeriodMultiples(PLACES), SHORT))
 
 
 @pytest.mark.statistical
 def test_multiples_of_a_period():
-    check(multiples_test(Multiples(PLACES), LONG))
+    check(multiples_test(PeriodMultiples(PLACES), LONG))
 
 
 def test_multiples_of_which_one_has_no_inverse():

@@ -14,8 +14,8 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import Exact
-from skgpmcmc.chain import InProcess, sample
-from skgpmcmc.chain.segment import at_work
+from skgpmcmc.chain import InProcessExecutor, sample
+from skgpmcmc.chain.segment import count_work
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
 from skgpmcmc.setup import Request, emulated
@@ -51,7 +51,7 @@ def few_rows():
 def answer():
     """By quadrature, without an error."""
     model = few_rows()
-    with at_work():
+    with count_work():
         log_density = [
             Exact().fit(model, theta).log_evidence + model.hyperprior.log_prob(theta)
             for theta in GRID.nodes
@@ -74,8 +74,8 @@ def ready(led):
     starts = [model.hyperprior.sample(rng) for rng in rngs]
     request = Request(model, Exact(), starts, rngs, own, None, 20)
     with pytest.MonkeyPatch.context() as patch, nullcontext() if grids else without_grids():
-        patch.setattr(emulated, "trajectories_pay", lambda model, options: pays)
-        prepared = set_up_emulated(request, InProcess(), None, draws_latent=False)
+        patch.setattr(emulated, "trajectories_are_cheaper", lambda model, options: pays)
+        prepared = set_up_emulated(request, InProcessExecutor(), None, draws_latent=False)
     transition = prepared.transition
     assert led == getattr(transition, "moves", (transition,))[0].name
     return prepared

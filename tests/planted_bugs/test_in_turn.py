@@ -1,4 +1,4 @@
-"""Wrong twins of the moves of f and theta in turn, each of which the joint test must catch.
+"""Wrong twins of the alternating moves of f and theta, each of which the joint test must catch.
 
 Each has the size of its right twin, from the one table in `tests/exactness/test_in_turn.py`; those
 that are caught at the size of a short test too stand for their transition in the plain run.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skgpmcmc.transitions import UnivariateSlice
-from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedTransitions
+from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedProposal
 
 from ..exactness.test_joint import LEVEL
 from ..exactness.test_mapping import (
@@ -82,7 +82,7 @@ MAPS = {
 DIFFERENT = (Layer(NARROW, UnivariateSlice(0.0, 3)), Layer(CheapNormal(), UnivariateSlice(0.0, 3)))
 
 
-class SameWayDown(TemperedTransitions):
+class SameWayDown(TemperedProposal):
     """Goes through the layers in the same order again."""
 
     def propose(self, theta, rng):
@@ -97,7 +97,7 @@ class SameWayDown(TemperedTransitions):
         return theta, log_hastings
 
 
-class WithoutLayers(TemperedTransitions):
+class WithoutLayers(TemperedProposal):
     """Forgets the densities of the layers."""
 
     def propose(self, theta, rng):
@@ -107,7 +107,7 @@ class WithoutLayers(TemperedTransitions):
 TEMPERED = {
     "order": Noisy(noise=0.0, proposal=SameWayDown(DIFFERENT)),
     "densities": tempered(two_layers(OPERATORS["slice"]), WithoutLayers),
-    "reverse": Noisy(noise=0.0, proposal=TemperedTransitions((Layer(TIGHT, FORGETFUL),))),
+    "reverse": Noisy(noise=0.0, proposal=TemperedProposal((Layer(TIGHT, FORGETFUL),))),
 }
 
 
@@ -115,8 +115,8 @@ TEMPERED = {
 SLICE = UnivariateSlice(0.0, 3)
 RIGHT = {
     "map, reverse": DiscretizingMap(Noisy(noise=0.0), Layer(TIGHT, SLICE), 4, 1),
-    "tempered, order": Noisy(noise=0.0, proposal=TemperedTransitions(DIFFERENT)),
-    "tempered, reverse": Noisy(noise=0.0, proposal=TemperedTransitions((Layer(TIGHT, SLICE),))),
+    "tempered, order": Noisy(noise=0.0, proposal=TemperedProposal(DIFFERENT)),
+    "tempered, reverse": Noisy(noise=0.0, proposal=TemperedProposal((Layer(TIGHT, SLICE),))),
 }
 
 

@@ -14,7 +14,11 @@ from scipy.special import log_ndtr, logsumexp
 
 from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
 from skgpmcmc.importance import importance_estimate, log_importance_weights
-from skgpmcmc.importance.sequential import SequentialApproximation, _mass, _Probits
+from skgpmcmc.importance.sequential import (
+    SequentialApproximation,
+    _make_mass_function,
+    _ProbitFactors,
+)
 from skgpmcmc.likelihoods import Logit, NegativeBinomial, Probit
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.numerics.quadratic import Quadratic
@@ -23,8 +27,8 @@ from skgpmcmc.setup import emulated
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.testing import check_approximation, check_likelihood
 from skgpmcmc.transitions import EllipticalSlice, Mixture, Outcome, RandomWalk, StepInfo, Trajectory
-from skgpmcmc.transitions.compose import Directed
-from skgpmcmc.transitions.metropolis import Evaluated
+from skgpmcmc.transitions.compose import DirectedPair
+from skgpmcmc.transitions.metropolis import EvaluatedState
 from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
 from skgpmcmc.transitions.pseudo_marginal import DrawCount, PseudoMarginalMetropolis
 from skgpmcmc.transitions.rotation import Rotation
@@ -147,7 +151,7 @@ class WeightsOfOnePart(OneByOne, PseudoMarginalMetropolis):
         log_likelihood = logsumexp(log_weights) - np.log(self.n_importance)
         estimate = state.estimate._replace(log_likelihood=log_likelihood, log_weights=log_weights)
         state = state._replace(estimate=estimate)
-        return Evaluated(state, self.log_target(state))
+        return EvaluatedState(state, self.log_target(state))
 
 
 RIGHT = {
@@ -285,7 +289,7 @@ def with_rotation(mixture, cls=Rotation, **changes):
     rotation = mixture.moves[0]
     ahead = twin_of(rotation.ahead.proposal, cls, **changes)
     back = twin_of(ahead, cls, sign=-ahead.sign)
-    return Directed(*(replace(rotation.ahead, proposal=proposal) for proposal in (ahead, back)))
+    return DirectedPair(*(replace(rotation.ahead, proposal=proposal) for proposal in (ahead, back)))
 
 
 def with_wrong_grid(mixture, cls=Rotation):
@@ -502,25 +506,25 @@ def test_wrong_estimate_is_caught(name):
 
 
 class WithoutNormalizer(SequentialApproximation):
-    """Its weights do not know by how much each turn was cut."""
+    """Its weights do not know by how much each sequential draw was cut."""
 
-    def _log_ratio(self, delta, log_ratio_of_turns):
+    def _log_ratio(self, delta, sequential_log_ratio):
         f = self.q.mean[:, None] + delta
-        return super()._log_ratio(delta, log_ratio_of_turns) + self.log_normalizer(f)
+        return super()._log_ratio(delta, sequential_log_ratio) + self.log_normalizer(f)
 
     def log_normalizer(self, f):
-        turns = self._turns
-        y = turns.coupling @ turns.inverse @ (f - self.q.mean[:, None])[turns.rows]
-        if isinstance(turns.factors, _Probits):
-            constant, slope, *_ = turns.factors
+        sequential = self._sequential
+        y = sequential.coupling @ sequential.inverse @ (f - self.q.mean[:, None])[sequential.rows]
+        if isinstance(sequential.factors, _ProbitFactors):
+            constant, slope, *_ = sequential.factors
             return log_ndtr(constant[:, None] + slope[:, None] * y).sum(axis=0)
-        mass = _mass([turns])(slice(None), y[:, None])
+        mass = _make_mass_function([sequential])(slice(None), y[:, None])
         return np.log(mass.sum(axis=0)).sum(axis=(0, 1))
 
 
 @pytest.mark.parametrize("cls", [SequentialApproximation, WithoutNormalizer])
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
-def test_rows_in_turn_without_their_normalizer_are_caught(cls, likelihood):
+def test_sequential_rows_without_their_normalizer_are_caught(cls, likelihood):
     """By the mean of the weights of three points, which is known."""
     model = three_point_model(likelihood)
     q = EP().fit(model, THREE_THETA).q

@@ -13,7 +13,7 @@ import pytest
 from skgpmcmc.numerics.dynamics import DenseRoot, LeapfrogPath
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.transitions import Trajectory, hmc
-from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.compose import DirectedPair
 from skgpmcmc.transitions.rotation import Rotation
 
 from ..exactness.test_trajectories import N_FEW, worst
@@ -127,7 +127,7 @@ def rotations(cls):
     def made(transition):
         rotation = transition.moves[0]
         parts = (rotation.ahead, rotation.back)
-        return Directed(
+        return DirectedPair(
             *(
                 replace(part, proposal=cls(part.proposal.density, part.proposal.sign))
                 for part in parts

@@ -14,7 +14,7 @@ from skgpmcmc.importance import log_importance_weights
 from skgpmcmc.model.nugget import NuggetCovariance
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.transitions import EllipticalSlice, Mixture, RandomWalk, StepInfo, metropolis_accepts
-from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.compose import DirectedPair
 from skgpmcmc.transitions.metropolis import MarginalMetropolis
 from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
@@ -116,7 +116,7 @@ def rotation(dim=2):
 
 def directed(make):
     """Ahead and back."""
-    return Directed(make(rotation()), make(rotation().reverse()))
+    return DirectedPair(make(rotation()), make(rotation().reverse()))
 
 
 def marginal(proposal, approximation=None, *, with_latent=True):
@@ -254,7 +254,7 @@ def test_infos_make_sense(model, transition):
 def without_hyperparameters(transition):
     if hasattr(transition, "moves"):
         return replace(transition, moves=[without_hyperparameters(p) for p in transition.moves])
-    if isinstance(transition, Directed):  # there is nothing to rotate
+    if isinstance(transition, DirectedPair):  # there is nothing to rotate
         transition = replace(transition.ahead, proposal=walk())
     if not hasattr(transition, "proposal"):
         return transition
@@ -410,7 +410,7 @@ def test_a_rejection_keeps_the_very_same_estimate(model, proposal):
 @every_metropolis
 @in_one_test("direction", [1, -1])
 def test_another_move_takes_the_direction_where_it_leads_away(model, make, direction):
-    """And nowhere else: see `Directed`."""
+    """And nowhere else: see `DirectedPair`."""
     rng = np.random.default_rng(22)
     for log_hastings, expected in ((np.inf, 0), (-np.inf, direction)):
         transition = make(Fixed(THETA + 0.3, log_hastings))

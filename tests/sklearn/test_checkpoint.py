@@ -28,7 +28,7 @@ from skgpmcmc import (
 from skgpmcmc.approximations import SubsetOfData
 from skgpmcmc.chain import Segment, time_limit
 from skgpmcmc.chain import segment as work
-from skgpmcmc.chain.counts import Counts, sum_counts
+from skgpmcmc.chain.counts import ChainCounts, sum_counts
 from skgpmcmc.parallel.workers import LostWorkersError, Workers
 from skgpmcmc.run import chains, checkpoint, set_ups
 from skgpmcmc.run.checkpoint import read_checkpoint
@@ -669,7 +669,7 @@ def test_workers_that_are_lost_for_good_leave_the_draws_and_the_file(tmp_path):
 
 def test_draws_that_are_handed_out_in_parts_are_counted_once():
     """A run with other rounds takes draws from the file in other parts."""
-    counts = Counts(Counter(walk=6), Counter(walk=2), 6.0)
+    counts = ChainCounts(Counter(walk=6), Counter(walk=2), 6.0)
     draws = np.arange(6.0)[:, None]
     segment = Segment(None, np.random.default_rng(0), draws, draws, counts, np.empty((6, 0, 1)))
     tape = checkpoint._Tape([segment])

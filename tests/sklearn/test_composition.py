@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.samplers import Marginal, PseudoMarginal
-from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.compose import DirectedPair
 from skgpmcmc.transitions.rotation import MOST_ROTATED
 
 from ..helpers import short_chains
@@ -266,7 +266,7 @@ def n_numbers_stored(estimator):
     references = [own.reference for own in run.models if hasattr(own.reference, "coefficients")]
     interpolation = sum(r.coefficients.size + r.trend.size for r in references)
     moves = [move for own in run.models for move in own.chains[0].transition.moves]
-    grids = [m.ahead.proposal.density.values for m in moves if isinstance(m, Directed)]
+    grids = [m.ahead.proposal.density.values for m in moves if isinstance(m, DirectedPair)]
     grid = sum(values.nbytes / 8 for values in grids)
     return attributes + copies + sites + particles + interpolation + grid
 

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.approximations import EP
 from skgpmcmc.importance import importance_estimate, log_importance_weights
-from skgpmcmc.importance.interpolated import density_from
+from skgpmcmc.importance.interpolated import make_density
 from skgpmcmc.prediction import Integrated, OwnLatent
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
@@ -349,7 +349,7 @@ class Averaged:
         for theta, f, weight, *arrays in zip(
             used.theta, used.f, used.multiplicity, *used.density_arrays, strict=True
         ):
-            q = density_from(used.model, used.model.prior_at(theta), *arrays)
+            q = make_density(used.model, used.model.prior_at(theta), *arrays)
             rng = np.random.default_rng([used.strategy.seed, *theta.view(np.uint32).tolist()])
             share = used.strategy.defensive
             together = used.multiplicity[(used.theta == theta).all(axis=1)].sum()

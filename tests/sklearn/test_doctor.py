@@ -9,7 +9,7 @@ from sklearn.datasets import make_moons
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.__main__ import main
-from skgpmcmc.chain.counts import Counts
+from skgpmcmc.chain.counts import ChainCounts
 from skgpmcmc.doctor import StoredChains, findings
 from skgpmcmc.run import ConvergenceGoal
 from skgpmcmc.samplers import PseudoMarginal
@@ -23,7 +23,7 @@ def healthy():
 
 
 def counts(accepted=400, move="surrogate"):
-    return Counts(n_steps=Counter({move: N_DRAWS}), n_accepted=Counter({move: accepted}))
+    return ChainCounts(n_steps=Counter({move: N_DRAWS}), n_accepted=Counter({move: accepted}))
 
 
 def said(samples, sampler="pm", **rates):

@@ -68,7 +68,7 @@ SLOW_PAIRS = [
 @pytest.fixture
 def nothing_is_hidden(monkeypatch):
     """Chains and set-ups stop at the first number that leaves double precision, too."""
-    monkeypatch.setattr(work, "_QUIET", {"over": "raise", "invalid": "raise"})
+    monkeypatch.setattr(work, "_IGNORED_ERRORS", {"over": "raise", "invalid": "raise"})
 
 
 @short_chains()
@@ -104,5 +104,5 @@ def test_no_number_leaves_double_precision_with_any_sampler(name, sampler, nothi
 
 
 def test_what_leaves_double_precision_in_a_chain_is_not_hidden(nothing_is_hidden):
-    with pytest.raises(FloatingPointError), work.at_work():
+    with pytest.raises(FloatingPointError), work.count_work():
         np.exp(np.full(1, 1e3))

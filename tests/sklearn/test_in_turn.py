@@ -1,4 +1,4 @@
-"""Estimators whose chains move f and theta in turn."""
+"""Estimators whose chains move f and theta alternately."""
 
 import copy
 import pickle

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.chain import time_limit
-from skgpmcmc.chain.executor import ITERATIONS_PER_EVALUATION, Done
+from skgpmcmc.chain.executor import ITERATIONS_PER_EVALUATION, TaskResult
 from skgpmcmc.chain.time_limit import TimeLimit
 from skgpmcmc.numerics import roots
 from skgpmcmc.numerics.linalg import OperationCount
@@ -217,7 +217,7 @@ def test_only_calls_that_are_said_to_tell_of_iterations_do():
 
 
 def done_in(seconds):
-    return [Done(None, OperationCount(), each) for each in seconds]
+    return [TaskResult(None, OperationCount(), each) for each in seconds]
 
 
 def test_verbose_says_how_long_it_takes(capsys):

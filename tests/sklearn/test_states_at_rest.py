@@ -9,7 +9,7 @@ from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.chain import sample
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions import EllipticalSlice
-from skgpmcmc.transitions.base import at_rest
+from skgpmcmc.transitions.base import drop_factors
 
 from ..helpers import make_model, reachable, toy_classes
 
@@ -67,13 +67,13 @@ def test_matrices_are_found_where_they_are():
     model = make_model(*toy_classes(N, 2, seed=0))
     state = EllipticalSlice().start(model, model.start, np.random.default_rng(0))
     assert len(matrices([state])) >= 2  # K and its factor
-    assert matrices([at_rest(model, state)]) == []
+    assert matrices([drop_factors(model, state)]) == []
 
 
 def test_a_state_at_rest_shares_the_model_and_nothing_that_may_grow():
     model = make_model(*toy_classes(N, 2, seed=0))
     state = EllipticalSlice().start(model, model.start, np.random.default_rng(0))
-    resting = at_rest(model, state)
+    resting = drop_factors(model, state)
     assert resting.prior.covariance is model.covariance
     assert resting.prior is not state.prior
     np.testing.assert_array_equal(resting.f, state.f)
@@ -84,7 +84,7 @@ def test_a_chain_that_moves_makes_no_matrices_in_the_state_it_began_with():
     """That one waits in the parent, beside those of all other chains."""
     model = make_model(*toy_classes(N, 2, seed=0))
     rng = np.random.default_rng(0)
-    state = at_rest(model, EllipticalSlice().start(model, model.start, rng))
+    state = drop_factors(model, EllipticalSlice().start(model, model.start, rng))
     segment = sample(model, EllipticalSlice(), state, rng, 2)
     assert matrices([state]) == []
     assert matrices([segment]) == []

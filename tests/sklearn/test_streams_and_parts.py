@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.importance.left_out import Query, Settled
+from skgpmcmc.importance.left_out import DensityQuery, FittedPosterior
 from skgpmcmc.model import ExtraTargets
 from skgpmcmc.run import GivenRows, leave_one_out
 from skgpmcmc.samplers import Marginal
@@ -92,8 +92,8 @@ def test_a_weight_of_a_class_multiplies_one_observation():
         log_p, log_square = np.transpose(
             [
                 [
-                    Settled.at(own, t, binary._reference).log_density_given(
-                        Query(
+                    FittedPosterior.at(own, t, binary._reference).log_density_given(
+                        DensityQuery(
                             np.array([row]), np.zeros(1), ExtraTargets(np.array([s]), np.array([w]))
                         )
                     )[0]

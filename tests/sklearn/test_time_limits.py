@@ -16,7 +16,7 @@ from skgpmcmc.approximations import Laplace, SubsetOfData
 from skgpmcmc.chain import sample, time_limit
 from skgpmcmc.chain.executor import perform
 from skgpmcmc.chain.segment import start, tune
-from skgpmcmc.chain.time_limit import TimeLimit, until
+from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
 from skgpmcmc.hyperposterior import HyperPosterior
 from skgpmcmc.run import chains, set_ups
 from skgpmcmc.run.checkpoint import read_checkpoint
@@ -24,7 +24,7 @@ from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup.emulator.cheap import Emulated
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.setup.emulator.search import search
-from skgpmcmc.setup.hamiltonian import follow
+from skgpmcmc.setup.hamiltonian import run_window
 from skgpmcmc.transitions import RandomWalk, Sweep
 from skgpmcmc.transitions.metropolis import MarginalWalk
 
@@ -263,7 +263,7 @@ def test_long_calls_end_with_what_they_have(clock):
     assert path.cut
     assert len(path.value) == 3
     parts = HyperPosterior(model, Laplace()), path.value[-1].theta, 0.3 * np.eye(2), -1.0, 0.9
-    explored = done_in(clock, 2, follow, *parts, 50, np.random.SeedSequence(0))
+    explored = done_in(clock, 2, run_window, *parts, 50, np.random.SeedSequence(0))
     assert explored.cut
     assert len(explored.value.states) == 3
     sweep = Sweep((MarginalWalk(Laplace(), RandomWalk(-1.0, 0.25), with_latent=False),), (1,))
@@ -280,8 +280,8 @@ def test_long_calls_end_with_what_they_have(clock):
 def test_who_asks_is_told_of_the_limit_of_the_work_around_it(clock):
     clock.now = 10.0
     assert not time_limit.time_is_over()
-    with until(TimeLimit(5.0)) as outer:
-        with until(TimeLimit()) as inner:
+    with apply_limit(TimeLimit(5.0)) as outer:
+        with apply_limit(TimeLimit()) as inner:
             assert not time_limit.time_is_over()
         assert not outer.was_noticed
         assert time_limit.time_is_over()

@@ -12,9 +12,9 @@ from skgpmcmc.approximations.whitened import gaussian_family
 from skgpmcmc.importance import log_importance_weights
 from skgpmcmc.importance.annealed import (
     AnnealedParticles,
-    EllipticalSlices,
+    EllipticalKernel,
     TemperatureSchedule,
-    Tempered,
+    TemperedLikelihood,
     annealed_evidence,
     find_schedule,
     geometric_temperatures,
@@ -41,7 +41,7 @@ from ..helpers import (
 
 STARTS = ["prior", "EP"]
 KERNELS = {
-    "elliptical_slice": EllipticalSlices(),
+    "elliptical_slice": EllipticalKernel(),
     "hmc": TrajectoryKernel(Trajectory(-0.3, max_steps=4)),
     "rmhmc": RiemannianKernel(RiemannianTrajectory(0.0, max_steps=2)),
 }
@@ -186,7 +186,7 @@ def test_slices_shrink_to_the_angles_that_were_turned_down():
     model, theta = wide_model()
     rng = Watched(0)
     draws = AnnealedParticles.draw(model, beginning(model, theta, "prior"), 40, rng)
-    EllipticalSlices().move(draws, 1.0, 0.0, rng)
+    EllipticalKernel().move(draws, 1.0, 0.0, rng)
     n_cut = 0
     for (low, high, angle), (new_low, new_high, _) in pairwise(rng.brackets):
         below = (angle < 0.0) & (new_low == angle) & (new_high == high)
@@ -206,7 +206,7 @@ def test_the_tempered_density(start):
     model, theta = wide_model()
     q = beginning(model, theta, start)
     observed = model.observations_at(theta)
-    tempered = Tempered(observed, q, 0.3)
+    tempered = TemperedLikelihood(observed, q, 0.3)
     f = model.prior_at(theta).sample(np.random.default_rng(0), 2)
     rho = observed.totals(f) - q.log_ratio_to_prior(f)
     path = 0.3 * rho + q.log_ratio_to_prior(f)

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from skgpmcmc.approximations import EP
-from skgpmcmc.chain import InProcess
+from skgpmcmc.chain import InProcessExecutor
 from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup import Request
@@ -64,7 +64,10 @@ def test_what_is_no_record_is_refused():
         ({"record": "skgpmcmc.run.chains:set_up", "fields": {}}, "is no record of this"),
         ({"record": "skgpmcmc.run.chains:SamplingRun", "fields": {}}, "is no record of this"),
         ({"record": "skgpmcmc.chain.counts:Workers", "fields": {}}, "is no record of this"),
-        ({"record": "skgpmcmc.chain.counts:Counts", "fields": {"add_step": 1}}, "has no .'add_st"),
+        (
+            {"record": "skgpmcmc.chain.counts:ChainCounts", "fields": {"add_step": 1}},
+            "has no .'add_st",
+        ),
         ({"stream": {"kind": "RandomState"}}, "no random stream of kind 'RandomState'"),
         ({"call": ["print"]}, "unknown kind 'call'"),
         ([1], "has a list where a part should be"),
@@ -92,7 +95,7 @@ def test_what_is_given_is_not_written():
     assert through_a_file(state, model).prior.covariance is model.covariance
 
 
-class WrittenDown(InProcess):
+class WrittenDown(InProcessExecutor):
     """Hands on what calls returned as arrays and JSON give it back."""
 
     def map(self, function, items, stage, **about):
@@ -115,5 +118,5 @@ def set_up_by(workers):
 
 def test_a_set_up_goes_on_from_what_was_written_of_its_batches():
     """The same comes of it, to the bit, with everything read back from arrays and JSON."""
-    for one, other in zip(set_up_by(WrittenDown()), set_up_by(InProcess()), strict=True):
+    for one, other in zip(set_up_by(WrittenDown()), set_up_by(InProcessExecutor()), strict=True):
         assert_array_equal(one, other)

@@ -10,8 +10,8 @@ from scipy import stats
 
 from skgpmcmc.approximations import EP, EigenExact, Exact, Laplace, Nystrom, SubsetOfData
 from skgpmcmc.hyperposterior import HyperPosterior, evidence_cost, find_mode
-from skgpmcmc.hyperposterior.cheap import CHEAP
-from skgpmcmc.hyperposterior.rows import WAYS, choose_rows
+from skgpmcmc.hyperposterior.cheap import CHEAP_APPROXIMATIONS
+from skgpmcmc.hyperposterior.rows import ROW_CHOICES, choose_rows
 from skgpmcmc.likelihoods import Gaussian, Probit, Softmax
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -35,7 +35,7 @@ from ..helpers import (
 
 KINDS = (SubsetOfData, Nystrom, EigenExact)
 every_kind = in_one_test("kind", KINDS)
-every_way = in_one_test("way", WAYS)
+every_way = in_one_test("way", ROW_CHOICES)
 
 
 def make(likelihood=None, n=30, *, ard=False):
@@ -253,12 +253,12 @@ def test_auto_chooses_what_is_inside(kind):
 
 
 def test_names():
-    assert {name: type(kind()) for name, kind in CHEAP.items()} == {
+    assert {name: type(kind()) for name, kind in CHEAP_APPROXIMATIONS.items()} == {
         "sod": SubsetOfData,
         "nystrom": Nystrom,
         "eigen": EigenExact,
     }
-    for kind in CHEAP.values():
+    for kind in CHEAP_APPROXIMATIONS.values():
         kind().check()
         kind(0.3, inner="ep").check()
 

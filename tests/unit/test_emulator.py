@@ -10,13 +10,13 @@ from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
 
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.numerics.quadratic import Quadratic
-from skgpmcmc.setup.emulator.gp import Coordinates, Emulator, flattening
+from skgpmcmc.setup.emulator.gp import Coordinates, Emulator, find_flattening
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.setup.emulator.posterior import EmulatedPosterior
 
 from ..helpers import finite_difference, make_model, toy_classes
 
-OPTIONS = EmulatorOptions(span=10.0)
+OPTIONS = EmulatorOptions(compression_span=10.0)
 SD = np.array([0.6, 0.9, 0.4])
 CENTER = np.array([1.0, -0.5, 0.3])
 
@@ -50,7 +50,7 @@ def fitted(size=60, *, flat=None, spread=1.5):
 
 def test_only_lengths_in_units_of_the_inputs_are_flattened():
     X, y = toy_classes(8, 1, seed=0)
-    flat = flattening(make_model(X, y, kernel=RBF() + ExpSineSquared()), 0.005)
+    flat = find_flattening(make_model(X, y, kernel=RBF() + ExpSineSquared()), 0.005)
     assert flat[0] > 0.0
     assert_array_equal(flat[1:], 0.0)
 

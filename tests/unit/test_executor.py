@@ -12,7 +12,7 @@ from skgpmcmc.run import sample_chains, set_ups
 from skgpmcmc.run.progress import Monitor, plan_work
 from skgpmcmc.run.set_ups import ChainSettings, set_up_all
 from skgpmcmc.samplers import Sampler
-from skgpmcmc.setup import Prepared
+from skgpmcmc.setup import PreparedChains
 
 from ..helpers import in_one_test, make_model, toy_classes
 
@@ -38,7 +38,7 @@ class Batches(Sampler):
             self.found.append(workers.map(doubled, items, f"stage: {size}", **self.about))
             self.ends.append(workers.limit.end)
             self.doing()
-        return Prepared(None, request.starts, request.rngs, 0, n_evaluations=7.5)
+        return PreparedChains(None, request.starts, request.rngs, 0, n_evaluations=7.5)
 
 
 class Told(Monitor):

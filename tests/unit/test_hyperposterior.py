@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc.approximations import EP, Exact
 from skgpmcmc.hyperposterior import HyperPosterior
-from skgpmcmc.hyperposterior.posterior import mean_of
+from skgpmcmc.hyperposterior.posterior import keep_mean
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
 from skgpmcmc.numerics import roots
@@ -108,7 +108,7 @@ def test_a_point_without_the_prior():
 def test_a_point_keeps_what_it_is_told_to():
     model = regression()
     theta = model.start + 0.2
-    point = HyperPosterior(model, Exact(), keep=mean_of).at(theta)
+    point = HyperPosterior(model, Exact(), keep=keep_mean).at(theta)
     assert_allclose(point.kept, Exact().fit(model, theta).q.mean, rtol=1e-9)
 
 

@@ -37,10 +37,10 @@ def design(size=25, seed=0):
     return CENTER + 1.5 * SCALE * np.random.default_rng(seed).standard_normal((size, 2))
 
 
-def interpolated(model, approximation, size=25, turns=None):
+def interpolated(model, approximation, size=25, sequential_rows=None):
     theta, precise = design(size), approximation.with_tolerance(1e-8)
     sites = [precise.fit(model, t).q.sites for t in theta]
-    reference = InterpolatedSites.fit(approximation, theta, sites, CENTER, SCALE, turns)
+    reference = InterpolatedSites.fit(approximation, theta, sites, CENTER, SCALE, sequential_rows)
     return reference, sites
 
 
@@ -93,9 +93,9 @@ def test_q_is_that_of_the_sites(model, approximation):
 
 
 @both_approximations
-@in_one_test("turns", [None, np.array([3, 1])])
-def test_the_density_depends_on_theta_alone(model, approximation, turns):
-    reference, _ = interpolated(model, approximation, turns=turns)
+@in_one_test("sequential_rows", [None, np.array([3, 1])])
+def test_the_density_depends_on_theta_alone(model, approximation, sequential_rows):
+    reference, _ = interpolated(model, approximation, sequential_rows=sequential_rows)
     theta = np.array([1.3, -0.6])
     first = reference.at(model, theta)
     reference.at(model, theta + 0.5)
@@ -159,12 +159,12 @@ def test_several_functions_keep_their_shifts():
 
 
 @both_approximations
-def test_rows_come_in_turn_the_same_for_all_theta(model, approximation):
-    turns = np.array([7, 2, 11])
-    reference, _ = interpolated(model, approximation, turns=turns)
+def test_the_sequential_rows_are_the_same_for_all_theta(model, approximation):
+    sequential_rows = np.array([7, 2, 11])
+    reference, _ = interpolated(model, approximation, sequential_rows=sequential_rows)
     for theta in design()[:2]:
         density = reference.at(model, theta)
         assert isinstance(density, SequentialApproximation)
-        assert_array_equal(density.rows, turns)
+        assert_array_equal(density.rows, sequential_rows)
         assert_array_equal(density.q.sites, reference.sites_at(theta))
-    assert len(interpolated(model, approximation)[0].turns) == 0
+    assert len(interpolated(model, approximation)[0].sequential_rows) == 0

@@ -8,20 +8,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.chain import InProcess
-from skgpmcmc.chain.time_limit import TimeLimit, until
+from skgpmcmc.chain import InProcessExecutor
+from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
 from skgpmcmc.model import HyperPrior, default_kernel
 from skgpmcmc.setup import Request
 from skgpmcmc.setup.emulator.design import Design
 from skgpmcmc.setup.emulator.learn import (
     HeldOutBatch,
-    _shares,
+    _weigh_draws,
     explore_with_hmc,
     learn_emulator,
     refine_design,
 )
 from skgpmcmc.setup.emulator.options import EmulatorOptions
-from skgpmcmc.setup.emulator.posterior import scale_of
+from skgpmcmc.setup.emulator.posterior import scales_of_root
 from skgpmcmc.setup.emulator.search import find_modes
 from skgpmcmc.transitions.surrogate import independence_acceptance
 
@@ -45,12 +45,14 @@ def with_options(known, **changes):
 @pytest.fixture(scope="module")
 def begun():
     """After the searches, and with a first scale."""
-    return learn_emulator(request_for(make_model(*toy_classes(30, 2, 0))), InProcess(), NO_ROUNDS)
+    return learn_emulator(
+        request_for(make_model(*toy_classes(30, 2, 0))), InProcessExecutor(), NO_ROUNDS
+    )
 
 
 @pytest.fixture(scope="module")
 def complete(begun):
-    return refine_design(with_options(begun, most_rounds=OPTIONS.most_rounds), InProcess())
+    return refine_design(with_options(begun, most_rounds=OPTIONS.most_rounds), InProcessExecutor())
 
 
 # --- batches, and the criterion -------------------------------------------------------------------
@@ -59,9 +61,9 @@ def complete(begun):
 @pytest.fixture(scope="module")
 def two_rounds(begun):
     """Before and after the second batch: of the first, points are near the modes."""
-    before = refine_design(with_options(begun, most_rounds=1), InProcess())
-    assert before.held_out[0].acceptance > OPTIONS.usable
-    return before, refine_design(before, InProcess())
+    before = refine_design(with_options(begun, most_rounds=1), InProcessExecutor())
+    assert before.held_out[0].acceptance > OPTIONS.usable_acceptance
+    return before, refine_design(before, InProcessExecutor())
 
 
 def test_points_are_compared_before_they_join_the_design(two_rounds):
@@ -100,9 +102,9 @@ def test_an_emulator_that_did_well_near_the_modes_was_not_examined_yet(begun, tw
     assert before.grows
     assert after.examined is not None
     wide = Wider(before.posterior)
-    near, far = (np.abs((known.draws(wide) - known.modes[0]) @ np.linalg.inv(known.root).T).max()
+    near, far = (np.abs((known.draw(wide) - known.modes[0]) @ np.linalg.inv(known.root).T).max()
                  for known in (replace(before, held_out=()), before))  # fmt: skip
-    assert near <= np.sqrt(2.0 * OPTIONS.floor) + 1e-6 < far
+    assert near <= np.sqrt(2.0 * OPTIONS.negligible_depth) + 1e-6 < far
 
 
 class Wider:
@@ -117,7 +119,9 @@ class Wider:
 
 def test_the_best_of_those_examined_is_kept(complete):
     """Of those that were examined where chains will go."""
-    more = refine_design(with_options(complete, most_rounds=3, worth=1e20), InProcess())
+    more = refine_design(
+        with_options(complete, most_rounds=3, worthwhile_evaluations=1e20), InProcessExecutor()
+    )
     for known in (complete, more):
         assert known.acceptance == max(batch.acceptance for batch in known.held_out[1:])
 
@@ -125,14 +129,17 @@ def test_the_best_of_those_examined_is_kept(complete):
 @in_one_test(
     ("changes", "n_rounds"),
     [
-        ({"most_rounds": 8, "worth": 1e-6}, 2),  # anything is enough, but not near the modes
-        ({"most_rounds": 4, "worth": 1e20}, 4),  # nothing is enough
-        ({"most_rounds": 1, "worth": 1e-6}, 1),
+        (
+            {"most_rounds": 8, "worthwhile_evaluations": 1e-6},
+            2,
+        ),  # anything is enough, but not near the modes
+        ({"most_rounds": 4, "worthwhile_evaluations": 1e20}, 4),  # nothing is enough
+        ({"most_rounds": 1, "worthwhile_evaluations": 1e-6}, 1),
     ],
     ids=["enough", "most rounds", "one round"],
 )
 def test_learning_ends_by_what_is_enough_and_by_the_number_of_rounds(begun, changes, n_rounds):
-    after = refine_design(with_options(begun, **changes), InProcess())
+    after = refine_design(with_options(begun, **changes), InProcessExecutor())
     assert len(after.held_out) == n_rounds
     assert after.n_evaluations == begun.n_evaluations + n_rounds * OPTIONS.batch(2)
 
@@ -148,7 +155,7 @@ def test_enough_by_default_is_reached_in_time(complete):
     ("last", "n_rounds", "n_points"), [("scale", 0, 0), ("learning", 1, 12)], ids=["scale", "batch"]
 )
 def test_learning_ends_when_the_time_is_over(last, n_rounds, n_points):
-    with until(TimeLimit()) as limit:
+    with apply_limit(TimeLimit()) as limit:
         workers = CutShort(limit, last)
         known = learn_emulator(request_for(make_model(*toy_classes(30, 2, 0))), workers, OPTIONS)
         assert limit.was_noticed
@@ -158,7 +165,7 @@ def test_learning_ends_when_the_time_is_over(last, n_rounds, n_points):
     assert len(known.design) >= n_before + n_points
 
 
-class Nothing(InProcess):
+class Nothing(InProcessExecutor):
     """Finds nothing."""
 
     def map(self, function, items, stage, **about):
@@ -175,7 +182,7 @@ def test_a_batch_without_any_density_leaves_what_is_known(begun):
 
 def test_what_was_known_before_a_step_stays(begun):
     n_points, root = len(begun.design), begun.root.copy()
-    refine_design(with_options(begun, most_rounds=2), InProcess())
+    refine_design(with_options(begun, most_rounds=2), InProcessExecutor())
     assert len(begun.design) == n_points
     assert_array_equal(begun.root, root)
     assert not begun.held_out
@@ -197,7 +204,7 @@ def typical_and_wide(n_typical, n_wide):
 @in_one_test("n_typical", [0, 200])
 def test_shares_make_draws_of_both_kinds_those_of_the_posterior(n_typical):
     z, is_typical = typical_and_wide(n_typical, 20_000)
-    shares = _shares((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
     assert_array_equal(shares[:n_typical], 1.0)
     share = shares / shares.mean()
     assert abs(z_score(share * (z**2 - 1.0), 0.0)) < 4.0
@@ -208,14 +215,16 @@ def test_shares_make_draws_of_both_kinds_those_of_the_posterior(n_typical):
 
 
 def test_where_wide_points_have_no_density_typical_ones_count():
-    shares = _shares(np.array([0.0, -np.inf, 0.0, -np.inf]), np.array([True, False, True, False]))
+    shares = _weigh_draws(
+        np.array([0.0, -np.inf, 0.0, -np.inf]), np.array([True, False, True, False])
+    )
     assert_array_equal(shares, [1.0, 0.0, 1.0, 0.0])
 
 
 def test_a_point_in_the_tails_that_is_wrong_counts_for_what_it_is_worth():
     """An error of five where the posterior has a hundredth of its mass, and elsewhere none."""
     z, is_typical = typical_and_wide(2000, 2000)
-    shares = _shares((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
     missed = np.where(z > stats.norm.isf(0.01), 5.0, 0.0)
     # w = 1 but for e^5 with probability 0.01: E min(w, w') / E w.
     high = np.exp(5.0)
@@ -230,7 +239,7 @@ def test_a_point_in_the_tails_that_is_wrong_counts_for_what_it_is_worth():
 def test_acceptance_by_draws_from_wider_tails(sd):
     """E min(w, w') / E w for log-normal weights, in closed form."""
     z, is_typical = typical_and_wide(0, 5000)
-    shares = _shares((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
     expected = 2.0 * stats.norm.cdf(-sd / np.sqrt(2.0))
     assert independence_acceptance(sd * z, shares) == pytest.approx(expected, abs=0.04)
 
@@ -239,14 +248,16 @@ def test_acceptance_by_draws_from_wider_tails(sd):
 
 
 def test_the_scale_is_that_of_draws_from_what_was_examined(complete, begun):
-    draws = complete.draws(complete.examined.posterior)
+    draws = complete.draw(complete.examined.posterior)
     covariance = np.cov(draws, rowvar=False)
     deviations = np.sqrt(covariance.diagonal())
     assert_allclose(complete.scale, deviations, rtol=0.25)
     correlation = (complete.root @ complete.root.T)[0, 1] / np.prod(complete.scale)
     assert correlation == pytest.approx(covariance[0, 1] / np.prod(deviations), abs=0.2)
     # It is not taken from an emulator that is not believed.
-    poor = refine_design(with_options(begun, most_rounds=2, usable=1.0), InProcess())
+    poor = refine_design(
+        with_options(begun, most_rounds=2, usable_acceptance=1.0), InProcessExecutor()
+    )
     assert_array_equal(poor.root, begun.root)
 
 
@@ -283,13 +294,13 @@ def test_a_mode_that_no_search_ended_at_has_its_share_of_draws(complete):
     assert_array_equal(known.modes[0], first)
     # Of the second hill only some points are compared: the best of these is its mode.
     assert_allclose(known.modes[1], second, atol=1.5 * sd.max())
-    draws = known.draws(known.posterior)
+    draws = known.draw(known.posterior)
     share = np.mean(np.abs(draws[:, 0] - second[0]) < 6.0 * sd[0])
     assert share == pytest.approx(1.0 / 3.0, abs=0.12)
 
 
 def test_places_are_those_of_the_last_two_batches(complete):
-    thetas, evidence, shares = complete.places()
+    thetas, evidence, shares = complete.choose_trial_points()
     last = complete.held_out[-2:]
     assert_array_equal(thetas, np.concatenate([batch.theta for batch in last]))
     assert_array_equal(shares, np.concatenate([batch.shares for batch in last]))
@@ -298,9 +309,11 @@ def test_places_are_those_of_the_last_two_batches(complete):
     assert len(thetas) == 2 * OPTIONS.batch(2)
 
 
-def test_rows_in_turn_are_those_that_the_noise_asks_for(complete):
-    n_turns = [len(complete.reference(noise).turns) for noise in (np.inf, 0.1, 1e-6)]
-    assert n_turns[0] == 0 < n_turns[1] <= n_turns[2] == 30
+def test_sequential_rows_are_those_that_the_noise_asks_for(complete):
+    n_sequential = [
+        len(complete.make_reference(noise).sequential_rows) for noise in (np.inf, 0.1, 1e-6)
+    ]
+    assert n_sequential[0] == 0 < n_sequential[1] <= n_sequential[2] == 30
 
 
 def test_points_begin_at_the_sites_that_the_design_lets_expect(complete):
@@ -332,7 +345,8 @@ def test_many_rows_are_searched_by_a_quarter_of_them_first(many_rows):
     """One search or two with all of them, near their ends, instead of four."""
     few = replace(OPTIONS, fewest_rows=200)
     (at_once, n_at_once), (after, n_after) = (
-        find_modes(request_for(many_rows), options, InProcess()) for options in (OPTIONS, few)
+        find_modes(request_for(many_rows), options, InProcessExecutor())
+        for options in (OPTIONS, few)
     )
     assert after.best.log_density == pytest.approx(at_once.best.log_density, abs=0.05)
     assert n_after < 0.6 * n_at_once
@@ -350,7 +364,7 @@ def test_searches_with_all_rows_begin_at_the_modes_of_some(many_rows):
     some = Design(tuple(point for path in paths for point in path))
     starts = [item[2] for item in later]
     assert_array_equal(starts[0], some.best.theta)
-    high = {tuple(theta) for theta in some.above(OPTIONS.floor).theta}
+    high = {tuple(theta) for theta in some.above(OPTIONS.negligible_depth).theta}
     assert 1 <= len(starts) <= 2
     assert {tuple(theta) for theta in starts} <= high
 
@@ -365,15 +379,15 @@ def many_lengths():
     request = request_for(
         make_model(X, y, kernel=default_kernel(3, ard=True)), 2, approximation=EP()
     )
-    return request, learn_emulator(request, InProcess(), NO_ROUNDS)
+    return request, learn_emulator(request, InProcessExecutor(), NO_ROUNDS)
 
 
 def test_chains_explore_where_there_are_many_hyperparameters(many_lengths):
     _, known = many_lengths
     assert known.dim == 4
-    assert len(known.warm.ends) == 2
-    assert known.root is known.warm.root
-    visited = {tuple(point.position) for point in known.warm.visited}
+    assert len(known.exploration.ends) == 2
+    assert known.root is known.exploration.root
+    visited = {tuple(point.position) for point in known.exploration.visited}
     assert visited <= {tuple(theta) for theta in known.design.theta}
     assert known.n_evaluations >= len(known.design) > len(visited)
 
@@ -384,22 +398,24 @@ def test_chains_begin_at_the_best_points_of_the_design(begun):
     starts = np.array([item[1] for item in workers.batches[0][1]])
     assert_array_equal(starts[0], begun.design.best.theta)
     assert len(np.unique(starts, axis=0)) == 3
-    high = {tuple(theta) for theta in begun.design.above(OPTIONS.floor).theta}
+    high = {tuple(theta) for theta in begun.design.above(OPTIONS.negligible_depth).theta}
     assert {tuple(theta) for theta in starts} <= high
-    assert_array_equal(known.scale, scale_of(known.warm.root))
+    assert_array_equal(known.scale, scales_of_root(known.exploration.root))
 
 
 def test_an_emulator_that_hundreds_of_points_do_not_make_good_is_given_up(many_lengths):
     _, known = many_lengths
-    hopeless = refine_design(with_options(known, most_rounds=5, usable=2.1), InProcess())
+    hopeless = refine_design(
+        with_options(known, most_rounds=5, usable_acceptance=2.1), InProcessExecutor()
+    )
     assert len(hopeless.held_out) == 1
     assert not hopeless.usable
 
 
 def test_places_where_trajectories_lead_are_theirs(many_lengths):
     _, known = many_lengths
-    thetas, evidence, shares = known.places()
-    theirs = {tuple(s.position): s.log_evidence for s in known.warm.states}
+    thetas, evidence, shares = known.choose_trial_points()
+    theirs = {tuple(s.position): s.log_evidence for s in known.exploration.states}
     assert [theirs[tuple(theta)] for theta in thetas] == list(evidence)
     assert_array_equal(shares, 1.0)
     assert 10 < len(thetas) <= 2 * OPTIONS.batch(4)
@@ -408,9 +424,9 @@ def test_places_where_trajectories_lead_are_theirs(many_lengths):
 def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
     """Draws from a power of pi* are wider where it is less than one."""
     _, known = many_lengths
-    after = refine_design(with_options(known, most_rounds=2), InProcess())
+    after = refine_design(with_options(known, most_rounds=2), InProcessExecutor())
     target = after.examined.posterior
-    narrow, wide = after.draws(target), after.draws(target, 0.5)
+    narrow, wide = after.draw(target), after.draw(target, 0.5)
     assert narrow.shape[1] == wide.shape[1] == 4
     assert len(narrow) == EmulatorOptions().n_draws
     wider = wide.std(axis=0) / narrow.std(axis=0)  # of 64 chains: an eighth of noise each

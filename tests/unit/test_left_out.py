@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.importance import left_out
 from skgpmcmc.importance.interpolated import InterpolatedSites
-from skgpmcmc.importance.left_out import Query, Settled
+from skgpmcmc.importance.left_out import DensityQuery, FittedPosterior
 from skgpmcmc.likelihoods import (
     Gaussian,
     Logit,
@@ -58,8 +58,8 @@ def model_of(likelihood, y, weight=WEIGHT):
 def queries(y, other):
     """Each row left out; each once more beside itself; another target without the row."""
     y = np.asarray(y, dtype=float)
-    without = Query(ROWS, WEIGHT[ROWS] - OUT, ExtraTargets(y[ROWS], OUT))
-    twice = Query(ROWS, WEIGHT[ROWS], ExtraTargets(y[ROWS], OUT))
+    without = DensityQuery(ROWS, WEIGHT[ROWS] - OUT, ExtraTargets(y[ROWS], OUT))
+    twice = DensityQuery(ROWS, WEIGHT[ROWS], ExtraTargets(y[ROWS], OUT))
     another = without._replace(
         further=ExtraTargets(np.full(len(ROWS), float(other)), np.ones(len(ROWS)))
     )
@@ -100,7 +100,7 @@ def test_gaussian_noise_is_a_closed_form(noise):
         return log_p + 0.5 * np.sum((1.0 - weight) * np.log(2.0 * np.pi * V) - np.log(weight))
 
     model = model_of(likelihood, y)
-    settled = Settled.at(model, np.empty(0), None)
+    settled = FittedPosterior.at(model, np.empty(0), None)
     for query in queries(y, 0.7):
         found = settled.log_density_given(query)
         assert_allclose(found, expected(log_evidence, y, query), rtol=1e-8, atol=1e-8)
@@ -146,7 +146,7 @@ def test_ep_against_integrals(name):
     likelihood, y, other = CASES[name]
     model = model_of(likelihood, y)
     log_evidence = integrated(model.likelihood, y)
-    settled = Settled.at(model, model.start, None)
+    settled = FittedPosterior.at(model, model.start, None)
     for query in queries(y, other):
         found = settled.log_density_given(query)
         # What EP itself leaves, more of it where a likelihood has several modes.
@@ -157,14 +157,14 @@ def test_ep_against_integrals(name):
 def test_laplace_is_that_of_its_cavities():
     likelihood, y, other = CASES["logit"]
     model = model_of(likelihood, y)
-    settled = Settled.at(model, model.start, Laplace())
+    settled = FittedPosterior.at(model, model.start, Laplace())
     q = settled.q
     W, nu = q.precision, q.sites.shift
     covariance = np.linalg.inv(np.linalg.inv(K) + np.diag(W))
     assert_allclose(q.mean, covariance @ nu, rtol=1e-8)
     var = 1.0 / (1.0 / covariance.diagonal() - W)
     mean = var * (q.mean / covariance.diagonal() - nu)
-    last = Query(np.array([4]), np.zeros(1), ExtraTargets(np.array([1.0]), np.ones(1)))
+    last = DensityQuery(np.array([4]), np.zeros(1), ExtraTargets(np.array([1.0]), np.ones(1)))
     expect = likelihood.log_predictive(1.0, mean[2] + OFFSET[4], var[2])
     assert_allclose(settled.log_density_given(last), expect, rtol=1e-8)
     log_evidence = integrated(likelihood, y)
@@ -176,7 +176,7 @@ def test_laplace_is_that_of_its_cavities():
 def test_a_softmax_of_two_classes_is_a_logit_of_the_difference():
     signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0])
     y, other = 0.5 * (signs + 1.0), 0.0
-    settled = Settled.at(model_of(Softmax(2), y), np.empty(0), None)
+    settled = FittedPosterior.at(model_of(Softmax(2), y), np.empty(0), None)
     logit = integrated(Logit(), signs, 2.0 * K, np.zeros(5))
     for query in queries(y, other):
         as_signs = query._replace(
@@ -202,8 +202,8 @@ def many(name, y=None):
     ep, rows, theta = EP(tol=1e-8, max_sweeps=1000), np.arange(14), np.empty(0)
     whole = ep.fit(model, theta).log_evidence
     without = [ep.fit(model.of_inputs(np.delete(rows, i)), theta).log_evidence for i in rows]
-    query = Query(rows, np.zeros(14), ExtraTargets(y, np.ones(14)))
-    return Settled.at(model, theta, ep), query, whole - np.array(without)
+    query = DensityQuery(rows, np.zeros(14), ExtraTargets(y, np.ones(14)))
+    return FittedPosterior.at(model, theta, ep), query, whole - np.array(without)
 
 
 @in_one_test("name", ["probit", "poisson", "student_t"])
@@ -219,9 +219,9 @@ def test_first_order_is_not_enough_where_all_others_change(monkeypatch):
     y = np.array([1.0, -0.8, 1.3, 10.0, *np.tile([0.9, -1.1], 5)])
     settled, query, refitted = many("volatility", y)
     assert_allclose(settled.log_density_given(query), refitted, atol=0.03)
-    monkeypatch.setattr(left_out, "_STRONG", np.inf)
+    monkeypatch.setattr(left_out, "_STRONG_RESPONSE", np.inf)
     first_order = settled.log_density_given(query)
-    cavities = settled._replace(again=None).log_density_given(query)
+    cavities = settled._replace(refit_by=None).log_density_given(query)
     assert np.abs(first_order - refitted).max() > 0.3
     assert np.abs(cavities - refitted).max() > 1.0
 
@@ -237,8 +237,8 @@ def test_the_approximation_is_that_of_the_chains():
         EP(), np.array([[-1.0], [1.0]]), sites, np.zeros(1), np.ones(1)
     )
     for reference, q in ((None, ep), (EP(), ep), (Laplace(), laplace)):
-        assert_allclose(Settled.at(model, theta, reference).q.mean, q.mean, atol=1e-3)
+        assert_allclose(FittedPosterior.at(model, theta, reference).q.mean, q.mean, atol=1e-3)
     wanted = interpolated.sites_at(np.zeros(1))
     assert_allclose(wanted.shift, ep.sites.shift, rtol=1e-6)
-    assert Settled.at(model, theta, Laplace()).again is None
+    assert FittedPosterior.at(model, theta, Laplace()).refit_by is None
     assert abs(ep.mean - laplace.mean).max() > 0.01

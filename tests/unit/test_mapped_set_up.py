@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import Exact, SubsetOfData
-from skgpmcmc.chain import InProcess
+from skgpmcmc.chain import InProcessExecutor
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import (
     LatentGP,
@@ -18,7 +18,7 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.samplers import DiscretizingChain
 from skgpmcmc.setup import Request, mapped
-from skgpmcmc.setup.mapped import Pilot, _cost, autocorrelation_times, pilot
+from skgpmcmc.setup.mapped import PilotResult, _cost_per_step, autocorrelation_times, run_pilot
 from skgpmcmc.transitions import UnivariateSlice
 
 from ..helpers import in_one_test
@@ -53,8 +53,8 @@ class _Layer:
 
 
 def test_cost_adds_up_evaluations_of_both_kinds():
-    pilots = [Pilot(np.zeros(1), None, n, [c]) for n, c in ((0.5, 10.0), (1.5, 30.0))]
-    assert _cost(pilots, [_Layer()], 100.0) == pytest.approx(20.0 * 3.0 + 100.0)
+    pilots = [PilotResult(np.zeros(1), None, n, [c]) for n, c in ((0.5, 10.0), (1.5, 30.0))]
+    assert _cost_per_step(pilots, [_Layer()], 100.0) == pytest.approx(20.0 * 3.0 + 100.0)
 
 
 @pytest.mark.parametrize("operator", ["mh", "slice"])
@@ -73,7 +73,7 @@ def test_pilots_begin_where_those_of_the_dearer_have_ended(operator, monkeypatch
     )
     workers = Watched()
     DiscretizingChain(operator=operator).set_up(request, workers)
-    pilots = [(items, results) for made, items, results in workers.batches if made is pilot]
+    pilots = [(items, results) for made, items, results in workers.batches if made is run_pilot]
     sizes = [len(items[0][2][0].target.model.y) for items, _ in pilots]
     whole = [items[0][1].whole for items, _ in pilots]
     if operator == "mh":
@@ -85,7 +85,7 @@ def test_pilots_begin_where_those_of_the_dearer_have_ended(operator, monkeypatch
             assert_array_equal(item[3], result.theta)
 
 
-class Watched(InProcess):
+class Watched(InProcessExecutor):
     """Keeps what it has made."""
 
     def __init__(self):

@@ -16,8 +16,8 @@ from skgpmcmc.transitions import (
     Trajectory,
     UnivariateSlice,
 )
-from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedTransitions
-from skgpmcmc.transitions.metropolis import Evaluated
+from skgpmcmc.transitions.mapping import DiscretizingMap, Layer, TemperedProposal
+from skgpmcmc.transitions.metropolis import EvaluatedState
 
 from ..helpers import in_one_test
 
@@ -46,7 +46,7 @@ class Flat(MetropolisHastings):
 
     def evaluate(self, model, theta, rng):
         self.n_evaluations += 1
-        return Evaluated(Place(theta), 0.0)
+        return EvaluatedState(Place(theta), 0.0)
 
     def log_target(self, state):
         return 0.0
@@ -157,7 +157,7 @@ def test_tempered_transitions_go_up_and_down_through_the_same_layers():
     """The way down is that of the reverses, from the cheapest layer back to the first."""
     first, second = Bowl(1.0), Bowl(1e-3)
     layers = [Layer(first, Step()), Layer(second, Step(by=10.0), 2)]
-    theta, log_hastings = TemperedTransitions(layers).propose(np.full(1, 0.5), None)
+    theta, log_hastings = TemperedProposal(layers).propose(np.full(1, 0.5), None)
     passes = [(first, 0.5, 1.5), (second, 1.5, 21.5), (second, 21.5, -1978.5),
               (first, -1978.5, -2078.5)]  # fmt: skip
     assert_array_equal(theta, [-2078.5])
@@ -183,7 +183,7 @@ def test_where_the_cheap_posterior_has_no_density_nothing_moves():
     assert (info.accepted, target.n_evaluations) == (False, 0)
     assert_array_equal(info.marked, [left] * 2)
     assert_array_equal(state.theta, left)
-    assert TemperedTransitions([layer]).propose(left, rng)[1] == -np.inf
+    assert TemperedProposal([layer]).propose(left, rng)[1] == -np.inf
 
 
 def test_a_place_of_which_no_state_can_be_made_is_turned_down():

@@ -17,7 +17,7 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import GaussianApproximation, Sites
-from skgpmcmc.importance.interpolated import _coordinates
+from skgpmcmc.importance.interpolated import _site_coordinates
 from skgpmcmc.likelihoods import Logit, NegativeBinomial, OrdinalProbit, Poisson, Volatility
 from skgpmcmc.model import make_covariance
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
@@ -338,7 +338,7 @@ def test_counts_that_cannot_be_counted_are_refused():
 
 def test_sites_without_precision_have_coordinates():
     """Rows of next to no weight leave none."""
-    coordinates = _coordinates(Sites(np.zeros(3), np.zeros(3)))
+    coordinates = _site_coordinates(Sites(np.zeros(3), np.zeros(3)))
     assert np.isfinite(coordinates).all()
 
 

@@ -17,7 +17,11 @@ from skgpmcmc.model import (
     period_positions,
 )
 from skgpmcmc.setup.emulator.options import EmulatorOptions
-from skgpmcmc.setup.emulator.periods import at_best_multiple, at_best_period, step_sizes
+from skgpmcmc.setup.emulator.periods import (
+    choose_step_sizes,
+    move_to_best_multiple,
+    move_to_best_period,
+)
 from skgpmcmc.setup.emulator.search import search
 
 from ..helpers import in_one_test, seeded, short_chains
@@ -62,7 +66,7 @@ def test_every_class_has_a_period():
 
 def test_the_best_of_many_periods():
     theta = np.array([0.0, 0.0, np.log(1.7), -1.0])
-    found = at_best_period(model_of(PERIODIC), Exact(), theta, 64)
+    found = move_to_best_period(model_of(PERIODIC), Exact(), theta, 64)
     assert_allclose(found[[0, 1, 3]], theta[[0, 1, 3]])
     assert np.exp(found[2]) == pytest.approx(PERIOD, rel=0.05)
 
@@ -71,18 +75,18 @@ def test_the_best_of_many_periods():
 def test_a_multiple_of_the_period_goes_back_to_it(factor):
     theta = np.array([0.5, 0.6, np.log(PERIOD), -1.1])
     there = theta + np.log(factor) * np.array([0.0, -1.0, 1.0, 0.0])
-    assert_allclose(at_best_multiple(model_of(PERIODIC), Exact(), there), theta)
+    assert_allclose(move_to_best_multiple(model_of(PERIODIC), Exact(), there), theta)
 
 
 def test_models_without_a_period_keep_their_starts():
     model, theta = model_of(ConstantKernel() * RBF()), np.array([0.5, 0.6, -1.1])
-    assert at_best_period(model, None, theta, 64) is theta
-    assert at_best_multiple(model, None, theta) is theta
-    assert_allclose(step_sizes(model, theta, EmulatorOptions()), 0.25)
+    assert move_to_best_period(model, None, theta, 64) is theta
+    assert move_to_best_multiple(model, None, theta) is theta
+    assert_allclose(choose_step_sizes(model, theta, EmulatorOptions()), 0.25)
 
 
 def test_steps_of_a_period_are_small():
-    sizes = step_sizes(
+    sizes = choose_step_sizes(
         model_of(PERIODIC), np.array([0.5, 0.6, np.log(PERIOD), -1.1]), EmulatorOptions()
     )
     assert_allclose(sizes, [0.25, 0.25, 0.05 * PERIOD / 20.0, 0.25])

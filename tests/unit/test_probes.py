@@ -11,7 +11,7 @@ from skgpmcmc.importance import importance_estimate
 from skgpmcmc.importance.interpolated import InterpolatedSites
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.numerics.quadratic import Quadratic
-from skgpmcmc.setup.emulator.design import Design, DesignPoint, fit_design_point, spread_out
+from skgpmcmc.setup.emulator.design import Design, DesignPoint, choose_spread_out, fit_design_point
 from skgpmcmc.setup.emulator.noise import calibrate_draw_count, estimate_at
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.setup.report import EmulatorSettings
@@ -69,7 +69,7 @@ def test_the_points_of_use_are_not_too_many(most):
     """Those that are farthest from any better one, and the best of all."""
     rng = np.random.default_rng(0)
     design = Design(tuple(point(t, -float(t @ t)) for t in rng.standard_normal((200, 3))))
-    thinned = design.of_use(np.ones(3), EmulatorOptions(most_values=4 * most))
+    thinned = design.select_useful(np.ones(3), EmulatorOptions(most_values=4 * most))
     assert len(thinned) == most
     assert thinned.best is design.best
 
@@ -160,10 +160,10 @@ def test_many_points_compare_few_of_them():
 
 def test_points_are_spread_out():
     candidates = np.array([[0.0], [0.1], [1.0], [5.0], [5.1]])
-    assert_array_equal(spread_out(candidates, np.array([[0.0]]), 2), [4, 2])
+    assert_array_equal(choose_spread_out(candidates, np.array([[0.0]]), 2), [4, 2])
     rng = np.random.default_rng(1)
     candidates, present = rng.standard_normal((100, 3)), rng.standard_normal((10, 3))
-    chosen = spread_out(candidates, present, 15)
+    chosen = choose_spread_out(candidates, present, 15)
     assert len(set(chosen.tolist())) == 15
 
     def smallest_gap(indices):
@@ -175,7 +175,7 @@ def test_points_are_spread_out():
 
 
 def test_no_more_points_than_candidates():
-    assert len(spread_out(np.eye(3), np.zeros((1, 3)), 8)) == 3
+    assert len(choose_spread_out(np.eye(3), np.zeros((1, 3)), 8)) == 3
 
 
 # --- probes ---------------------------------------------------------------------------------------
@@ -205,9 +205,9 @@ def wanted(noise=0.1):
     return EmulatorSettings(noise, 0.05, None, emulates=True)
 
 
-@in_one_test("n_turns", [0, 10])
-def test_a_probe_is_one_long_estimate(model, reference, n_turns):
-    variant = replace(reference, turns=np.arange(n_turns))
+@in_one_test("n_sequential", [0, 10])
+def test_a_probe_is_one_long_estimate(model, reference, n_sequential):
+    variant = replace(reference, sequential_rows=np.arange(n_sequential))
     probe = estimate_at(model, variant, THETA, wanted(), 512, np.random.SeedSequence(2))
     rng = np.random.default_rng(3)
     exact = importance_estimate(model, variant.at(model, THETA), 50_000, rng, defensive=0.05)

@@ -10,12 +10,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from skgpmcmc.setup.emulator.learn import EmulatorState, ExaminedEmulator
 from skgpmcmc.setup.emulator.options import EmulatorOptions
-from skgpmcmc.setup.estimates import Estimates
+from skgpmcmc.setup.estimates import EvidenceSource
 from skgpmcmc.setup.proposals import (
-    for_burn_in,
-    overdispersed_starts,
-    propose_at_once,
+    draw_overdispersed_starts,
     propose_by_emulator,
+    propose_by_random_walk,
+    widen_rotations,
 )
 from skgpmcmc.transitions.surrogate import (
     CheapPoint,
@@ -72,7 +72,7 @@ def knowledge(dim, acceptance=0.95, states=None):
     variance = ConstantKernel(1.0, "fixed" if dim == 1 else (1e-5, 1e5))
     rng = np.random.default_rng(0)
     states = rng.standard_normal((200, dim)) if states is None else states
-    warm = SimpleNamespace(states=[SimpleNamespace(position=state) for state in states])
+    exploration = SimpleNamespace(states=[SimpleNamespace(position=state) for state in states])
     return OfADensity(
         model=make_model(X, np.ones(3), kernel=variance * RBF(np.ones(X.shape[1]))),
         approximation=None,
@@ -81,19 +81,19 @@ def knowledge(dim, acceptance=0.95, states=None):
         design=None,
         root=np.eye(dim),
         n_evaluations=0,
-        warm=warm,
+        exploration=exploration,
         held_out=(SimpleNamespace(acceptance=acceptance),),
         examined=ExaminedEmulator(Normal(), acceptance, 0.0),
     )
 
 
 OPTIONS = EmulatorOptions()
-EXACT = Estimates.exact(None, draws_latent=True)
+EXACT = EvidenceSource.exact(None, draws_latent=True)
 
 
 def assembled(dim=5):
     """What leads chains with many hyper-parameters."""
-    return propose_by_emulator(knowledge(dim), EXACT, 4).proposals["surrogate"]
+    return propose_by_emulator(knowledge(dim), EXACT, 4).by_name["surrogate"]
 
 
 def test_without_a_grid_the_emulator_leads_by_independence_candidates():
@@ -108,9 +108,9 @@ def test_without_a_grid_the_emulator_leads_by_independence_candidates():
 @in_one_test("dim", [1, 2, 3, 5])
 def test_proposals_come_from_wider_tails_and_their_ratio_knows_that(dim):
     """The Hastings ratio is that of the density to the power by which its tails are lifted."""
-    led, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(3))
-    proposal, power = led.proposals[led.main], OPTIONS.lifted_power(dim)
-    assert led.main == ("rotation" if dim < 4 else "surrogate")
+    proposals, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(3))
+    proposal, power = proposals.by_name[proposals.main], OPTIONS.lifted_power(dim)
+    assert proposals.main == ("rotation" if dim < 4 else "surrogate")
     assert 0.8 < power < 1.0
     for _ in range(20):
         theta = rng.standard_normal(dim)
@@ -134,33 +134,36 @@ def test_the_correction_is_that_of_the_estimates():
 @in_one_test("dim", [1, 2, 3])
 def test_during_burn_in_rotations_are_independent_of_where_they_start(dim):
     """Draws from the density with wider tails, from wherever, by proposals of the same names."""
-    led, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(4))
-    burn_in = for_burn_in(led.proposals)
-    assert list(burn_in) == list(led.proposals)
-    assert burn_in["random walk"] is led.proposals["random walk"]
+    proposals, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(4))
+    burn_in = widen_rotations(proposals.by_name)
+    assert list(burn_in) == list(proposals.by_name)
+    assert burn_in["random walk"] is proposals.by_name["random walk"]
     sd = OPTIONS.lifted_power(dim) ** -0.5
     for start in (np.zeros(dim), np.full(dim, 1.5)):
         draws = np.array([burn_in["rotation"].propose(start, rng)[0] for _ in range(400)])
         for column in draws.T:
             assert stats.kstest(column / sd, "norm").pvalue > P_LIMIT
     # Rotations of kept draws go a fixed way.
-    kept = [led.proposals["rotation"].propose(np.zeros(dim), rng)[0] for _ in range(50)]
+    kept = [proposals.by_name["rotation"].propose(np.zeros(dim), rng)[0] for _ in range(50)]
     assert np.std(kept, axis=0).max() < 0.3 * sd
 
 
 def test_other_proposals_and_their_shares():
-    led = propose_by_emulator(knowledge(2), EXACT, 4)
-    assert list(led.proposals) == ["rotation", "random walk"]
-    assert EXACT.mixture(led.proposals, led.others).probabilities == (0.97, 0.03)
+    proposals = propose_by_emulator(knowledge(2), EXACT, 4)
+    assert list(proposals.by_name) == ["rotation", "random walk"]
+    assert EXACT.mixture(proposals.by_name, proposals.other_probability).probabilities == (
+        0.97,
+        0.03,
+    )
     X = np.linspace(0.0, 2.0, 4)[:, None]
     kernel = ConstantKernel(4.0, "fixed") * ExpSineSquared()
     periodic = replace(knowledge(2), model=make_model(X, np.ones(4), kernel=kernel))
-    led = propose_by_emulator(periodic, EXACT, 4)
-    assert list(led.proposals) == ["rotation", "random walk", "multiple of a period"]
-    mixture = EXACT.mixture(led.proposals, led.others)
+    proposals = propose_by_emulator(periodic, EXACT, 4)
+    assert list(proposals.by_name) == ["rotation", "random walk", "multiple of a period"]
+    mixture = EXACT.mixture(proposals.by_name, proposals.other_probability)
     assert mixture.probabilities == pytest.approx((0.94, 0.03, 0.03))
-    assert led.main == "rotation"
-    assert [*for_burn_in(led.proposals)] == [*led.proposals]
+    assert proposals.main == "rotation"
+    assert [*widen_rotations(proposals.by_name)] == [*proposals.by_name]
 
 
 # --- where chains begin ---------------------------------------------------------------------------
@@ -168,7 +171,7 @@ def test_other_proposals_and_their_shares():
 
 @in_one_test("dim", [1, 3, 5])
 def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
-    starts = np.array(overdispersed_starts(knowledge(dim), 100))
+    starts = np.array(draw_overdispersed_starts(knowledge(dim), 100))
     assert starts.shape == (100, dim)
     assert len(np.unique(starts, axis=0)) > 90  # chains of a pool may stay
     # A hundred numbers or more: the standard error of the square is 0.35 of it at most.
@@ -177,7 +180,7 @@ def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
 
 
 def test_every_one_of_many_chains_has_a_start():
-    starts = overdispersed_starts(knowledge(2), 1000)
+    starts = draw_overdispersed_starts(knowledge(2), 1000)
     assert len(starts) == 1000
     assert len(np.unique(starts, axis=0)) > 300
 
@@ -185,10 +188,10 @@ def test_every_one_of_many_chains_has_a_start():
 def test_in_a_hurry_chains_walk_from_the_best_point():
     point = SimpleNamespace(theta=np.array([3.0, -2.0]))
     known = replace(knowledge(2), design=SimpleNamespace(best=point), root=0.1 * np.eye(2))
-    led = propose_at_once(known, 5)
-    assert list(led.proposals) == ["random walk"]
-    assert len(np.unique(led.starts, axis=0)) == 5
-    assert np.abs(np.array(led.starts) - point.theta).max() < 0.5
+    proposals = propose_by_random_walk(known, 5)
+    assert list(proposals.by_name) == ["random walk"]
+    assert len(np.unique(proposals.starts, axis=0)) == 5
+    assert np.abs(np.array(proposals.starts) - point.theta).max() < 0.5
 
 
 # --- what an emulator is worth --------------------------------------------------------------------
@@ -227,14 +230,14 @@ def test_acceptance_is_that_of_the_states_a_chain_is_in():
 )
 def test_an_emulator_is_believed_far_from_modes_only_where_it_is_good(acceptance, trusted):
     """A density thirty times as wide as the scale: it is promised, and nobody has been there."""
-    known = replace(knowledge(2, acceptance), warm=None)
-    draws = np.abs(known.draws(Normal(1.0 / 900.0)))
+    known = replace(knowledge(2, acceptance), exploration=None)
+    draws = np.abs(known.draw(Normal(1.0 / 900.0)))
     assert draws.max() > 30.0 if trusted else draws.max() <= 5.0
 
 
 @in_one_test("dim", [1, 2, 3, 5])
 def test_draws_from_a_power_are_wider(dim):
     for power in (1.0, 0.5):
-        draws = knowledge(dim).draws(Normal(), power)
+        draws = knowledge(dim).draw(Normal(), power)
         # Six hundred draws and more: the standard error of this is 0.03, and more for chains.
         assert draws[:, 0].std() == pytest.approx(power**-0.5, rel=0.15)

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import lapack
 from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared, Matern, WhiteKernel
 
-from skgpmcmc.hyperposterior.rows import farthest_first
+from skgpmcmc.hyperposterior.rows import order_farthest_first
 from skgpmcmc.numerics import linalg, roots
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError, count_operations
 from skgpmcmc.numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
@@ -21,7 +21,7 @@ def inputs(n, d, order, seed=0):
     """Normal inputs: spread from the beginning on, or as bad as can be for what comes first."""
     X = np.random.default_rng(seed).standard_normal((n, d))
     if order == "spread":
-        return X[farthest_first(X)]
+        return X[order_farthest_first(X)]
     return X[np.lexsort(X.T)] if order == "sorted" else X
 
 

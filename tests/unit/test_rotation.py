@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 from skgpmcmc.transitions import MetropolisHastings, Mixture, RandomWalk
-from skgpmcmc.transitions.compose import Directed
-from skgpmcmc.transitions.metropolis import Evaluated
+from skgpmcmc.transitions.compose import DirectedPair
+from skgpmcmc.transitions.metropolis import EvaluatedState
 from skgpmcmc.transitions.rotation import MOST_ROTATED, GridDensity, Rotation
 
 from ..helpers import P_LIMIT, OneByOne, in_one_test, seeded
@@ -263,7 +263,7 @@ class Known(MetropolisHastings):
 
     def evaluate(self, model, theta, rng):
         value = float(self.target.log_prob(theta))
-        return Evaluated(Place(theta, value), value)
+        return EvaluatedState(Place(theta, value), value)
 
     def log_target(self, state):
         return state.log_density
@@ -285,7 +285,7 @@ class Boundless:
 TARGET, GUIDE = Bell(ROOTS[1], skew=1.5), Bell(1.2 * ROOTS[1], shift=1.0)
 
 
-def directed(proposal=Rotation, cls=Directed):
+def directed(proposal=Rotation, cls=DirectedPair):
     rotation = proposal(grid_of(GUIDE, fine=False))
     ahead, back = Known(TARGET, rotation, "ahead"), Known(TARGET, rotation.reverse(), "back")
     return cls(ahead, back)
@@ -295,7 +295,7 @@ def with_a_walk(move):
     return Mixture((move, Known(TARGET, RandomWalk())), (0.7, 0.3))
 
 
-class NeverTurns(OneByOne, Directed):
+class NeverTurns(OneByOne, DirectedPair):
     """Goes on in its direction after a rejection."""
 
     def step_one(self, model, state, rng):
@@ -303,7 +303,7 @@ class NeverTurns(OneByOne, Directed):
         return (moved if info.accepted else moved._replace(direction=-moved.direction)), info
 
 
-class AlwaysTurns(OneByOne, Directed):
+class AlwaysTurns(OneByOne, DirectedPair):
     """Turns around after an acceptance too."""
 
     def step_one(self, model, state, rng):
@@ -311,14 +311,14 @@ class AlwaysTurns(OneByOne, Directed):
         return (moved._replace(direction=-moved.direction) if info.accepted else moved), info
 
 
-class BeginsAhead(OneByOne, Directed):
+class BeginsAhead(OneByOne, DirectedPair):
     """A state without a direction is given the same one always."""
 
     def step_one(self, model, state, rng):
         return super().step_one(model, state._replace(direction=state.direction or 1), rng)
 
 
-class AlwaysAhead(OneByOne, Directed):
+class AlwaysAhead(OneByOne, DirectedPair):
     """Whatever has happened."""
 
     def step_one(self, model, state, rng):
@@ -349,7 +349,7 @@ def lopsided():
     """A rotation whose steps back are not its steps ahead turned around."""
     rotation = Rotation(grid_of(GUIDE, fine=False))
     ahead, back = Known(TARGET, rotation), Known(TARGET, replace(rotation, sign=-0.6))
-    return Directed(ahead, back)
+    return DirectedPair(ahead, back)
 
 
 RIGHT = {
@@ -441,7 +441,7 @@ def test_averages_have_less_error_than_those_of_independent_draws():
     """
     target, n_draws = Bell(ROOTS[1]), 60
     rotation = Rotation(grid_of(Bell(1.05 * ROOTS[1], shift=0.1)))
-    move = Directed(Known(target, rotation), Known(target, rotation.reverse()))
+    move = DirectedPair(Known(target, rotation), Known(target, rotation.reverse()))
     rng, means, n_accepted = np.random.default_rng(seeded(32)), [], 0
     draws = rng.standard_normal((220, 2)) @ ROOTS[1].T
     with np.errstate(**QUIET):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import EP, Exact
-from skgpmcmc.chain.counts import Counts
+from skgpmcmc.chain.counts import ChainCounts
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Collapsed, PseudoMarginal
@@ -117,16 +117,16 @@ def test_nothing_is_looked_at_where_all_is_well():
 )
 def test_what_is_a_surprise(n_accepted, n_made, expected):
     """At a prediction of 0.9, what would have a probability of a hundredth at half of that."""
-    counts = Counts()
+    counts = ChainCounts()
     counts.n_steps["rotation"], counts.n_accepted["rotation"] = n_made, n_accepted
     counts.n_steps["random walk"] = 1000
     led, known = (
         SimpleNamespace(main="rotation"),
         SimpleNamespace(usable=True, acceptance=0.9, options=EmulatorOptions()),
     )
-    assert emulated._surprises(counts, led, known) is expected
+    assert emulated._is_surprising(counts, led, known) is expected
     known.usable = False  # nothing was predicted
-    assert not emulated._surprises(counts, led, known)
+    assert not emulated._is_surprising(counts, led, known)
 
 
 #: The samplers that learn, with what they build on.

@@ -1,4 +1,4 @@
-"""The importance density that takes rows in turn, each given its target."""
+"""The importance density that takes sequential rows, each given its target."""
 
 import pickle
 from dataclasses import replace
@@ -11,8 +11,8 @@ from scipy.special import log_ndtr
 
 from skgpmcmc.approximations import EP, GaussianApproximation, Laplace, Sites
 from skgpmcmc.importance import importance_estimate, log_importance_weights
-from skgpmcmc.importance.interpolated import density_from
-from skgpmcmc.importance.sequential import SequentialApproximation, rows_in_turn
+from skgpmcmc.importance.interpolated import make_density
+from skgpmcmc.importance.sequential import SequentialApproximation, choose_sequential_rows
 from skgpmcmc.likelihoods import (
     Logit,
     NegativeBinomial,
@@ -45,14 +45,14 @@ def model(request):
     return model.with_observations(offset=OFFSET) if request.param else model
 
 
-def in_turn(model, theta=(3.0, -0.4), rows=ROWS):
+def sequential(model, theta=(3.0, -0.4), rows=ROWS):
     theta = np.array(theta)
     q = EP(tol=1e-8).fit(model, theta).q
     return SequentialApproximation(q, model.observations_at(theta), np.asarray(rows))
 
 
 def turns_by_hand(density, f):
-    """Of one f: rows in turn, their cavity means and variances, by dense matrices; (r, 2)."""
+    """Of one f: sequential rows, their cavity means and variances, by dense matrices; (r, 2)."""
     q = density.q
     covariance = np.linalg.inv(np.linalg.inv(q.prior.K) + np.diag(q.precision))
     cavities, before = [], []
@@ -72,7 +72,7 @@ def turns_by_hand(density, f):
 
 
 def shifted(density):
-    """Signs and offsets of the rows in turn."""
+    """Signs and offsets of the sequential rows."""
     offset = density.observed.offset
     offset = np.zeros(len(density.q.mean)) if offset is None else offset
     return density.observed.y[density.rows], offset[density.rows]
@@ -89,7 +89,7 @@ def log_density_by_hand(density, f):
 
 @in_one_test("rows", [ROWS, [2], np.arange(6)])
 def test_log_ratio_is_that_of_the_densities(model, rows):
-    density = in_turn(model, rows=rows)
+    density = sequential(model, rows=rows)
     f = density.q.mean[:, None] + 3.0 * np.random.default_rng(0).standard_normal((6, 20))
     log_prior = stats.multivariate_normal(np.zeros(6), density.q.prior.K).logpdf(f.T)
     expected = [log_density_by_hand(density, column) for column in f.T] - log_prior
@@ -97,8 +97,8 @@ def test_log_ratio_is_that_of_the_densities(model, rows):
 
 
 def test_draws_have_that_density(model):
-    """Each value in turn is uniform by its own distribution function, and so are the others."""
-    density = in_turn(model, rows=ROWS)
+    """Each sequential value is uniform by its own distribution function, and so are the others."""
+    density = sequential(model, rows=ROWS)
     draws = density.sample(np.random.default_rng(1), 600).f
     sign, offset = shifted(density)
     uniform = np.empty((len(ROWS), draws.shape[1]))
@@ -126,7 +126,7 @@ OTHERS = {
 every_other = in_one_test("name", OTHERS)
 
 
-def other_in_turn(name, rows=ROWS, theta=(2.0, -0.4), distinct=6):
+def other_sequential(name, rows=ROWS, theta=(2.0, -0.4), distinct=6):
     """With an offset; the last of six rows have the inputs of the first, but for `distinct`."""
     likelihood, y = OTHERS[name]
     X, _ = toy_classes(6, 2, seed=3)
@@ -147,12 +147,12 @@ def check_integral(density):
 
 
 def test_weights_of_draws_from_elsewhere_are_one_on_average(model):
-    check_integral(in_turn(model))
+    check_integral(sequential(model))
 
 
 @every_other
 def test_weights_are_one_on_average_for_every_likelihood(name):
-    check_integral(other_in_turn(name)[1])
+    check_integral(other_sequential(name)[1])
 
 
 @every_other
@@ -178,9 +178,9 @@ def test_other_densities_of_one_value_are_those_that_are_drawn_from(name):
 
 @in_one_test("distinct", [6, 4])
 @every_other
-def test_estimates_with_other_rows_in_turn_agree_with_those_without(name, distinct):
+def test_estimates_with_other_sequential_rows_agree_with_those_without(name, distinct):
     """Where some inputs have two targets as well."""
-    model, density = other_in_turn(name, np.arange(distinct), distinct=distinct)
+    model, density = other_sequential(name, np.arange(distinct), distinct=distinct)
     rng, n_draws = np.random.default_rng(5), 10_000
     some, plain = (
         importance_estimate(model, d, n_draws, rng, defensive=0.05) for d in (density, density.q)
@@ -195,8 +195,8 @@ def test_estimates_with_other_rows_in_turn_agree_with_those_without(name, distin
 def test_rows_with_tables_know_of_the_blocks_before():
     """What u does to y: given f of all rows in earlier blocks, the mean of f_k."""
     X, y = toy_classes(10, 2, seed=3)
-    density = in_turn(make_model(X, y, "logit", nugget=1e-6), rows=np.arange(10))
-    q, turns = density.q, density._turns
+    density = sequential(make_model(X, y, "logit", nugget=1e-6), rows=np.arange(10))
+    q, turns = density.q, density._sequential
     covariance = np.linalg.inv(np.linalg.inv(q.prior.K) + np.diag(q.precision))
     f = np.random.default_rng(0).standard_normal(10)
     u, spread = turns.inverse @ f, 1.0 / turns.inverse.diagonal()
@@ -212,7 +212,7 @@ def test_other_rows_that_do_not_know_of_one_another_leave_little_noise(name):
     """That of the bins: with exact likelihoods there would be none."""
     likelihood, y = OTHERS[name]
     model = make_model(20.0 * np.arange(6.0)[:, None], y, likelihood)
-    density = replace(in_turn(model, (2.0, -1.0)), rows=np.arange(6))
+    density = replace(sequential(model, (2.0, -1.0)), rows=np.arange(6))
     some, plain = (
         importance_estimate(model, d, 1000, np.random.default_rng(0)).log_weights.std()
         for d in (density, density.q)
@@ -224,7 +224,7 @@ def test_other_rows_that_do_not_know_of_one_another_leave_little_noise(name):
 def test_values_far_out_have_a_density():
     """Where a table ends, and where a likelihood is zero, or no number."""
     for name in OTHERS:
-        _, density = other_in_turn(name)
+        _, density = other_sequential(name)
         f = np.array([-1e3, -50.0, 50.0, 1e3]) * np.ones((6, 1))
         assert np.isfinite(density.log_ratio_to_prior(f)).all()
 
@@ -241,26 +241,26 @@ def test_likelihoods_that_are_no_numbers():
     assert np.isfinite(density.sample(np.random.default_rng(0), 50).log_ratio).all()
 
 
-def test_the_most_skewed_rows_come_in_turn():
+def test_the_most_skewed_rows_are_sequential():
     """So that the rest adds less to the variance of a weight than the noise allows."""
     rng = np.random.default_rng(0)
     skewness = rng.standard_normal((5, 40)) * np.linspace(0.05, 1.0, 40)
     mean = abs(skewness).mean(axis=0)
     for noise in (0.03, 0.1, 0.3):
-        rows = rows_in_turn(skewness, noise)
+        rows = choose_sequential_rows(skewness, noise)
         assert_array_equal(rows, np.argsort(-mean)[: len(rows)])
         rest = np.delete(mean, rows)
         assert (rest**2).sum() / 6.0 <= noise**2
         with_one_more = (rest**2).sum() + mean[rows[-1]] ** 2
         assert with_one_more / 6.0 > noise**2
-    assert len(rows_in_turn(skewness, 9.0)) == 0
-    assert len(rows_in_turn(np.zeros((5, 40)), 0.1)) == 0
+    assert len(choose_sequential_rows(skewness, 9.0)) == 0
+    assert len(choose_sequential_rows(np.zeros((5, 40)), 0.1)) == 0
 
 
 @pytest.mark.parametrize("defensive", [0.0, 0.2])
 def test_the_estimate_is_unbiased(defensive):
     model = three_point_model()
-    density = in_turn(model, THREE_THETA, [2, 0])
+    density = sequential(model, THREE_THETA, [2, 0])
     exact = orthant_probability(density.q.prior.K, model.y)
     rng = np.random.default_rng(6)
     estimate = importance_estimate(model, density, 100_000, rng, defensive=defensive)
@@ -269,14 +269,14 @@ def test_the_estimate_is_unbiased(defensive):
     assert_allclose(estimate.log_weights, again, atol=1e-8)
 
 
-def test_all_rows_in_turn_leave_next_to_no_noise():
+def test_all_sequential_rows_leave_next_to_no_noise():
     """Where rows do not know of one another, none at all: a weight is p(y | theta)."""
     alone = make_model(20.0 * np.arange(6.0)[:, None], toy_classes(6, 2, seed=3)[1])
-    density = in_turn(alone, (3.0, -1.0), np.arange(6))
+    density = sequential(alone, (3.0, -1.0), np.arange(6))
     weights = importance_estimate(alone, density, 50, np.random.default_rng(0)).log_weights
     assert_allclose(weights, 6.0 * np.log(0.5), atol=1e-7)
     model = make_model(toy_classes(40, 2, seed=3)[0], np.ones(40))
-    some = in_turn(model, (5.0, -1.0), np.arange(40))
+    some = sequential(model, (5.0, -1.0), np.arange(40))
     rng = np.random.default_rng(0)
     plain, turns = (
         importance_estimate(model, d, 2000, rng).log_weights.std() for d in (some.q, some)
@@ -285,35 +285,35 @@ def test_all_rows_in_turn_leave_next_to_no_noise():
 
 
 def test_rows_that_others_determine_are_left_out():
-    """Of equal rows the first alone comes in turn; the estimate is what it was."""
+    """Of equal rows the first alone is sequential; the estimate is what it was."""
     K = 9.0 * np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]])
     K[0, 0] += 1e-12
     model = three_point_model()
     model = replace(model, covariance=GivenCovariance(K))
-    density = in_turn(model, (), [1, 0, 2])
+    density = sequential(model, (), [1, 0, 2])
     rng = np.random.default_rng(3)
     estimate = importance_estimate(model, density, 50_000, rng)
     assert abs(z_score(np.exp(estimate.log_weights), orthant_probability(K, model.y))) < Z_LIMIT
-    assert_array_equal(density._turns.rows, [1, 2])
+    assert_array_equal(density._sequential.rows, [1, 2])
 
 
 @in_one_test("theta", [(14.0, -1.0), (14.0, 2.0), (-14.0, 0.0)])
 def test_extreme_variances(model, theta):
-    density = in_turn(model, theta, np.arange(6))
+    density = sequential(model, theta, np.arange(6))
     estimate = importance_estimate(model, density, 500, np.random.default_rng(0))
     assert np.isfinite(estimate.log_weights).all()
     assert estimate.log_weights.std() < 3.0
 
 
 def test_parts_make_it_again(model):
-    density = in_turn(model).factorize()
+    density = sequential(model).factorize()
     f = density.q.mean[:, None] + np.random.default_rng(0).standard_normal((6, 3))
     for again in (
-        density_from(model, density.q.prior, *density.arrays),
+        make_density(model, density.q.prior, *density.arrays),
         pickle.loads(pickle.dumps(density)),
     ):
         assert type(again) is SequentialApproximation
-        assert "_turns" not in vars(again)
+        assert "_sequential" not in vars(again)
         assert_array_equal(again.rows, ROWS)
         assert_allclose(again.log_ratio_to_prior(f), density.log_ratio_to_prior(f), atol=1e-9)
 
@@ -329,7 +329,7 @@ class Harder(Probit):
 
 def test_wrong_signs_make_it_slow_not_wrong():
     model = three_point_model(Harder())
-    density = in_turn(model, THREE_THETA, [2, 0])
+    density = sequential(model, THREE_THETA, [2, 0])
     rng = np.random.default_rng(6)
     some, other = (importance_estimate(model, d, 100_000, rng) for d in (density, density.q))
     noise = [np.exp(e.log_weights - e.log_likelihood).std() / 1e5**0.5 for e in (some, other)]

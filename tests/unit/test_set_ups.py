@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Exact, Laplace, SubsetOfData
-from skgpmcmc.chain import InProcess
+from skgpmcmc.chain import InProcessExecutor
 from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
 from skgpmcmc.model.nugget import NuggetCovariance
@@ -29,11 +29,11 @@ from skgpmcmc.samplers import (
     TemperedTransitions,
 )
 from skgpmcmc.samplers import mapped as mapped_samplers
-from skgpmcmc.setup import Prepared, Request, emulated, mapped
+from skgpmcmc.setup import PreparedChains, Request, emulated, mapped
 from skgpmcmc.setup.emulated import set_up_emulated
 from skgpmcmc.setup.emulator.learn import ExaminedEmulator, learn_emulator
 from skgpmcmc.setup.emulator.options import EmulatorOptions
-from skgpmcmc.setup.estimates import Estimates
+from skgpmcmc.setup.estimates import EvidenceSource
 from skgpmcmc.setup.report import EmulatorSettings
 from skgpmcmc.transitions import RandomWalk, StepInfo, Transition
 from skgpmcmc.transitions.mapping import Layer
@@ -62,7 +62,7 @@ class Recording(Sampler):
 
     def set_up(self, request, workers):
         self.starts = np.array(request.starts)
-        return Prepared(Still(), request.starts, request.rngs, 0)
+        return PreparedChains(Still(), request.starts, request.rngs, 0)
 
 
 def test_chains_begin_where_draws_from_the_prior_are():
@@ -197,12 +197,12 @@ def test_the_report_is_of_what_the_chains_do():
         settings = EmulatorSettings(0.03, 0.05, None, emulates=emulates)
         rng = np.random.default_rng(3)
         request = Request(model, EP(), STARTS, streams(2, 2), rng, None, 0)
-        prepared = set_up_emulated(request, InProcess(), settings)
+        prepared = set_up_emulated(request, InProcessExecutor(), settings)
         count, reference = prepared.estimator.n_importance, prepared.estimator.reference
-        reports.append((prepared.report, count.target_sd, len(reference.turns)))
-    (report, noise, n_in_turn), (nothing, less, n_then) = reports
+        reports.append((prepared.report, count.target_sd, len(reference.sequential_rows)))
+    (report, noise, n_sequential), (nothing, less, n_then) = reports
     assert noise == less == 0.03
-    assert report.n_in_turn == n_in_turn == n_then
+    assert report.n_sequential == n_sequential == n_then
     assert nothing is None
     lowest, highest = report.n_importance
     assert EmulatorOptions().fewest_draws <= lowest <= highest <= EmulatorOptions().n_draws
@@ -212,7 +212,7 @@ def test_the_report_is_of_the_emulator_that_leads():
     """And not of the last that was examined."""
     rng = np.random.default_rng(0)
     request = Request(make_model(*toy_classes(12, 2, 1)), EP(), STARTS, [], rng, None, 0)
-    known = learn_emulator(request, InProcess(), EmulatorOptions(most_rounds=2))
+    known = learn_emulator(request, InProcessExecutor(), EmulatorOptions(most_rounds=2))
     held_out = known.held_out[1]
     poor = held_out._replace(emulated=held_out.emulated + rng.standard_normal(12))
     for batches in ((held_out, poor), (poor, held_out)):
@@ -221,16 +221,16 @@ def test_the_report_is_of_the_emulator_that_leads():
             held_out=batches,
             examined=ExaminedEmulator(None, held_out.acceptance, held_out.error),
         )
-        report = emulated._report(found, Estimates.exact(EP(), draws_latent=True))
+        report = emulated._make_report(found, EvidenceSource.exact(EP(), draws_latent=True))
         assert report.predicted_acceptance == held_out.acceptance
         assert report.held_out_error == held_out.error
 
 
-# --- rows in turn ---------------------------------------------------------------------------------
+# --- sequential rows ------------------------------------------------------------------------------
 
 
 @in_one_test("likelihood", ["logit", "probit"])
-def test_rows_in_turn_leave_little_noise_where_no_gaussian_would_do(likelihood):
+def test_sequential_rows_leave_little_noise_where_no_gaussian_would_do(likelihood):
     """Separable classes, priors that say that the variance is large, and Laplace's poor sites."""
     X = np.random.default_rng(0).uniform(size=(18, 2))
     y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0.55, 1.0, -1.0)
@@ -242,16 +242,16 @@ def test_rows_in_turn_leave_little_noise_where_no_gaussian_would_do(likelihood):
     settings = EmulatorSettings(0.24, 0.05, None, emulates=True)
     starts = [np.array([11.5, -1.0]), np.array([11.0, -0.5])]
     request = Request(model, Laplace(), starts, streams(2, 2), np.random.default_rng(3), None, 0)
-    prepared = set_up_emulated(request, InProcess(), settings)
+    prepared = set_up_emulated(request, InProcessExecutor(), settings)
     assert prepared.report.noise < 0.4
-    assert prepared.report.n_in_turn == 18
+    assert prepared.report.n_sequential == 18
     estimator = replace(prepared.estimator, n_importance=16)
-    plain = replace(estimator, reference=replace(estimator.reference, turns=np.arange(0)))
-    in_turn, gaussian = (
+    plain = replace(estimator, reference=replace(estimator.reference, sequential_rows=np.arange(0)))
+    sequential, gaussian = (
         part.log_likelihood_sd(model, starts[0], np.random.default_rng(0))
         for part in (estimator, plain)
     )
-    assert in_turn < 0.5 * gaussian
+    assert sequential < 0.5 * gaussian
 
 
 # --- shares of the prior --------------------------------------------------------------------------
@@ -277,7 +277,9 @@ def settled(kernel="free", **settings):
     request = Request(
         model, Laplace(), starts, streams(2, 2), np.random.default_rng(3), 8, n_warmup=0
     )
-    return set_up_emulated(request, InProcess(), EmulatorSettings(0.1, SHARE, 8, **settings))
+    return set_up_emulated(
+        request, InProcessExecutor(), EmulatorSettings(0.1, SHARE, 8, **settings)
+    )
 
 
 def test_trajectories_that_lead_have_few_sweeps_from_interpolated_sites_and_are_long():
@@ -287,7 +289,7 @@ def test_trajectories_that_lead_have_few_sweeps_from_interpolated_sites_and_are_
         model, EP(), [model.start] * 2, streams(2, 2), np.random.default_rng(3), 8, n_warmup=0
     )
     settings = EmulatorSettings(0.1, SHARE, 8, emulates=False)
-    prepared = set_up_emulated(request, InProcess(), settings)
+    prepared = set_up_emulated(request, InProcessExecutor(), settings)
     (proposal,) = [
         move.proposal for move in estimating(prepared.transition) if move.name == "trajectory"
     ]
@@ -302,7 +304,7 @@ def mapped_moves(maker):
     model = make_model(*toy_classes(12, 2, 1))
     request = Request(model, Laplace(), [], [], None, 8, 0, SubsetOfData(0.5))
     with mock.patch.object(mapped_samplers, "set_up_mapped", lambda _, wanted, workers: wanted):
-        wanted = maker(defensive=SHARE).set_up(request, InProcess())
+        wanted = maker(defensive=SHARE).set_up(request, InProcessExecutor())
     move = wanted.move([Layer(None, RandomWalk())], 2)
     return SimpleNamespace(transition=mapped._add_moves(move, RandomWalk()))
 

@@ -23,7 +23,7 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.model.hyperpriors import LOG_SCALE_LIMIT
-from skgpmcmc.setup.emulator.gp import flattening
+from skgpmcmc.setup.emulator.gp import find_flattening
 
 from ..helpers import P_LIMIT, finite_difference, in_one_test, relative_error, toy_classes
 
@@ -264,7 +264,7 @@ def test_tau_belongs_neither_to_the_kernel_nor_to_the_likelihood():
     assert_array_equal(model.kernel_thetas(theta), [theta[:3]])
     assert model.likelihood_at(theta).shape == pytest.approx(np.exp(0.4))
     assert_array_equal(model.pad(np.ones(4)), [1.0, 1.0, 1.0, 1.0, 0.0])
-    assert_array_equal(flattening(model, 0.005)[[0, 3, 4]], 0.0)
+    assert_array_equal(find_flattening(model, 0.005)[[0, 3, 4]], 0.0)
 
 
 @in_one_test("separate", [False, True])

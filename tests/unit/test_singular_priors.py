@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc.approximations import EP, Exact, GaussianApproximation, Laplace, Sites
 from skgpmcmc.approximations.whitened import WhitenedApproximation, gaussian_family
-from skgpmcmc.hyperposterior.rows import farthest_first
+from skgpmcmc.hyperposterior.rows import order_farthest_first
 from skgpmcmc.likelihoods import Gaussian, Poisson, Probit, StudentT
 from skgpmcmc.model import (
     GaussianPrior,
@@ -37,7 +37,7 @@ def few_rows_are_enough(monkeypatch):
 N = 42
 LINE = np.random.default_rng(0).uniform(-2.0, 2.0, size=(N, 1))
 PLANE = np.random.default_rng(1).uniform(-1.0, 1.0, size=(N, 2))
-LINE, PLANE = LINE[farthest_first(LINE)], PLANE[farthest_first(PLANE)]
+LINE, PLANE = LINE[order_farthest_first(LINE)], PLANE[order_farthest_first(PLANE)]
 
 #: Kernel, inputs and theta.
 PROBLEMS = {

@@ -19,7 +19,7 @@ from skgpmcmc.importance.sequential import SequentialApproximation
 from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.parallel.workers import Workers, join_results
 from skgpmcmc.transitions import Mixture, RandomWalk, StepInfo, Transition
-from skgpmcmc.transitions.compose import Directed
+from skgpmcmc.transitions.compose import DirectedPair
 from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
@@ -30,7 +30,7 @@ def model_of(n, seed, likelihood="probit"):
     return make_model(*toy_classes(n, 2, seed), likelihood)
 
 
-# --- rows in turn ---------------------------------------------------------------------------------
+# --- sequential rows ------------------------------------------------------------------------------
 
 
 N = 200
@@ -42,7 +42,7 @@ def whitened(q):
 
 
 @functools.cache
-def turns_of(n_rows, likelihood="probit"):
+def sequential_of(n_rows, likelihood="probit"):
     """Of three densities; their length-scales are short, so that no row determines another."""
     model, found = (
         model_of(N, 3, likelihood).with_observations(offset=np.linspace(-1.0, 1.0, N)),
@@ -52,43 +52,43 @@ def turns_of(n_rows, likelihood="probit"):
         q = whitened(EP().at(model, theta))
         rows = np.arange(n_rows)
         found.append(
-            SequentialApproximation(q, model.observations_at(theta), rows).factorize()._turns
+            SequentialApproximation(q, model.observations_at(theta), rows).factorize()._sequential
         )
-    assert [len(turns.rows) for turns in found] == [n_rows] * 3
+    assert [len(sequential.rows) for sequential in found] == [n_rows] * 3
     return found
 
 
-def jobs_of(turns, sizes):
-    return list(zip(turns, map(np.random.default_rng, range(3)), sizes, strict=True))
+def jobs_of(sequential, sizes):
+    return list(zip(sequential, map(np.random.default_rng, range(3)), sizes, strict=True))
 
 
 @in_one_test("likelihood", ["probit", "logit"])
 @in_one_test("n_rows", [1, 5, 32, 64])
 @in_one_test("sizes", [(1, 1, 1), (1, 2, 7), (3, 1, 2), (30, 1, 29), (64, 64, 64)])
-def test_rows_in_turn_of_several_densities_at_once(n_rows, sizes, likelihood):
-    turns = turns_of(n_rows, likelihood)
-    factors = turns[0].factors
-    pairs = zip(factors.draw(jobs_of(turns, sizes)), jobs_of(turns, sizes), strict=True)
+def test_sequential_rows_of_several_densities_at_once(n_rows, sizes, likelihood):
+    sequential = sequential_of(n_rows, likelihood)
+    factors = sequential[0].factors
+    pairs = zip(factors.draw(jobs_of(sequential, sizes)), jobs_of(sequential, sizes), strict=True)
     for at_once, job in pairs:
         for part, other in zip(at_once, factors.draw([job])[0], strict=True):
             assert_array_equal(part, other)
     rng = np.random.default_rng(5)
     deltas = [3.0 * rng.standard_normal((N, m)) for m in sizes]
-    jobs = list(zip(turns, deltas, strict=True))
+    jobs = list(zip(sequential, deltas, strict=True))
     for at_once, job in zip(factors.log_ratios(jobs), jobs, strict=True):
         assert at_once.shape == job[1].shape[1:]
         assert_array_equal(at_once, factors.log_ratios([job])[0])
 
 
 @in_one_test("n_rows", [5, 64])
-def test_rows_in_turn_follow_each_other_within_blocks_and_between(n_rows):
-    for turns in turns_of(n_rows):
-        constant, slope, signed_scale, cavity, spread, offset, shift, _ = turns.factors
+def test_sequential_rows_follow_each_other_within_blocks_and_between(n_rows):
+    for sequential in sequential_of(n_rows):
+        constant, slope, signed_scale, cavity, spread, offset, shift, _ = sequential.factors
         rng = np.random.default_rng(7)
         log_uniform = -rng.standard_exponential((n_rows, 3))
         normal, u = rng.standard_normal((n_rows, 3)), np.zeros((n_rows, 3))
         for k in range(n_rows):
-            z = slope[k] * (turns.coupling[k] @ u) + constant[k]
+            z = slope[k] * (sequential.coupling[k] @ u) + constant[k]
             # f + offset + e, of mean z scale and variance scale^2, cut at zero on the wrong side.
             cut = signed_scale[k] * (z - ndtri_exp(log_ndtr(z) + log_uniform[k]))
             mean = signed_scale[k] * z
@@ -98,7 +98,7 @@ def test_rows_in_turn_follow_each_other_within_blocks_and_between(n_rows):
             # cavity has the mean of that and of the site taken out.
             before = spread[k] ** 2 * ((mean - offset[k]) / cavity[k] + shift[k])
             u[k] = (f - before) / spread[k]
-        ((drawn, _),) = turns.factors.draw([(turns, np.random.default_rng(7), 3)])
+        ((drawn, _),) = sequential.factors.draw([(sequential, np.random.default_rng(7), 3)])
         assert_allclose(drawn, u, rtol=1e-7, atol=1e-9)
 
 
@@ -114,8 +114,8 @@ def test_a_batched_transition_refuses_a_step_of_its_own():
 # --- chains ---------------------------------------------------------------------------------------
 
 
-class InTurn:
-    """Half of the rows in turn, by the sites of EP."""
+class Sequential:
+    """Half of the sequential rows, by the sites of EP."""
 
     def at(self, model, theta):
         q = whitened(EP().at(model, theta))
@@ -133,7 +133,7 @@ class More:
 def transition(reference):
     walk = PseudoMarginalMetropolis(reference, RandomWalk(np.log(0.5)), 9, 0.3)
     back = replace(walk, name="back")
-    moves = (Directed(walk, back), replace(walk, name="walk"), ParticleRefresh(0.3))
+    moves = (DirectedPair(walk, back), replace(walk, name="walk"), ParticleRefresh(0.3))
     return Mixture(moves, (0.6, 0.2, 0.2), RetainedParticle(0.3))
 
 
@@ -147,7 +147,7 @@ def chains(reference, n_steps):
     return jobs
 
 
-@pytest.mark.parametrize("reference", [InTurn(), EP()], ids=["in turn", "Gaussian"])
+@pytest.mark.parametrize("reference", [Sequential(), EP()], ids=["sequential", "Gaussian"])
 def test_chains_in_step_make_the_draws_that_each_makes_alone(reference):
     jobs = chains(reference, 12)
     together = sample_all(jobs)
@@ -162,7 +162,7 @@ def test_chains_in_step_make_the_draws_that_each_makes_alone(reference):
 
 
 def test_draws_in_step_may_differ_in_number():
-    jobs = chains(InTurn(), 12)
+    jobs = chains(Sequential(), 12)
     move = replace(jobs[0][1].moves[1], n_importance=More())
     move = replace(jobs[0][1], moves=(move,), probabilities=(1.0,))
     jobs = [(model, move, state, rng, n) for model, _, state, rng, n in jobs]
@@ -174,7 +174,7 @@ def test_draws_in_step_may_differ_in_number():
 
 
 def test_operations_are_those_of_all_chains():
-    jobs = chains(InTurn(), 10)
+    jobs = chains(Sequential(), 10)
     alone = sum_counts(sample(*job).counts for job in jobs).operations
     with count_operations() as counted:
         together = sum_counts(segment.counts for segment in sample_all(jobs)).operations
@@ -224,7 +224,7 @@ def test_chains_of_one_model_and_transition_move_together():
 def test_chains_start_and_settle_in_step():
     jobs = [
         (model, move, state.theta, rng, 4, None if i % 2 else state)
-        for i, (model, move, state, rng, _) in enumerate(chains(InTurn(), 4))
+        for i, (model, move, state, rng, _) in enumerate(chains(Sequential(), 4))
     ]
     alike = [(*job[:3], np.random.default_rng(i), *job[4:]) for i, job in enumerate(jobs)]
     again = [(*job[:3], np.random.default_rng(i), *job[4:]) for i, job in enumerate(jobs)]

@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpmcmc.estimators._rows import TrainingRows
 from skgpmcmc.hyperposterior import rows as spread
-from skgpmcmc.hyperposterior.rows import choose_rows, farthest_first
+from skgpmcmc.hyperposterior.rows import choose_rows, order_farthest_first
 from skgpmcmc.likelihoods import Gaussian, Likelihood, Logit, Probit
 
 from ..helpers import in_one_test
@@ -429,17 +429,17 @@ def check_order(X, order, size=None):
 @in_one_test("d", [1, 4])
 def test_every_next_row_is_a_farthest_one(n, d):
     X = np.random.default_rng(n + d).normal(size=(n, d)) * np.geomspace(1.0, 1e6, d)
-    check_order(X, farthest_first(X))
+    check_order(X, order_farthest_first(X))
 
 
 def test_a_grid_has_many_equal_distances():
     X = np.stack(np.meshgrid(np.arange(6.0), np.arange(5.0)), axis=-1).reshape(-1, 2)
-    check_order(X, farthest_first(X))
+    check_order(X, order_farthest_first(X))
 
 
 def test_copies_come_last():
     X = np.random.default_rng(0).normal(size=(8, 2))
-    order = farthest_first(X[[0, 1, 2, 3, 4, 5, 6, 7, 3, 3, 5]])
+    order = order_farthest_first(X[[0, 1, 2, 3, 4, 5, 6, 7, 3, 3, 5]])
     check_order(X[[0, 1, 2, 3, 4, 5, 6, 7, 3, 3, 5]], order)
     same = np.array([0, 1, 2, 3, 4, 5, 6, 7, 3, 3, 5])[order]
     assert len(set(same[:8])) == 8
@@ -448,21 +448,23 @@ def test_copies_come_last():
 def test_columns_that_are_constant_do_not_matter():
     X = np.random.default_rng(0).normal(size=(20, 2))
     wide = np.column_stack([np.full(20, 0.1), X, np.full(20, -7.3e5)])
-    check_order(X, farthest_first(wide))
-    assert_array_equal(np.sort(farthest_first(np.full((5, 2), 0.1))), np.arange(5))
+    check_order(X, order_farthest_first(wide))
+    assert_array_equal(np.sort(order_farthest_first(np.full((5, 2), 0.1))), np.arange(5))
 
 
 def test_units_of_the_columns_do_not_matter():
     X = np.random.default_rng(0).normal(size=(40, 3))
     # Powers of two change no digit.
-    assert_array_equal(farthest_first(X), farthest_first(X * np.array([1024.0, 2.0**-30, 1.0])))
+    assert_array_equal(
+        order_farthest_first(X), order_farthest_first(X * np.array([1024.0, 2.0**-30, 1.0]))
+    )
 
 
 def test_of_very_many_rows_some_are_put_in_order(monkeypatch):
     X = np.random.default_rng(0).normal(size=(30, 2))
-    whole = farthest_first(X)
+    whole = order_farthest_first(X)
     monkeypatch.setattr(spread, "_MOST_IN_ORDER", 9)
-    order = farthest_first(X)
+    order = order_farthest_first(X)
     check_order(X, order, 9)
     assert_array_equal(order[:9], whole[:9])
     assert_array_equal(order[9:], np.delete(np.arange(30), order[:9]))

@@ -8,7 +8,7 @@ from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.hyperposterior import HyperPosterior
 from skgpmcmc.importance.interpolated import InterpolatedSites
 from skgpmcmc.numerics.quadratic import Quadratic
-from skgpmcmc.setup.hamiltonian import follow
+from skgpmcmc.setup.hamiltonian import run_window
 from skgpmcmc.transitions import Trajectory
 
 from ..helpers import make_model, toy_classes
@@ -84,7 +84,7 @@ def test_where_there_is_no_density(model, theta):
 def test_tuning_reaches_its_acceptance_and_is_a_function_of_its_seed(model):
     target, root = target_of(model, EP().with_few_sweeps()), np.diag(SCALE)
     tuned, again = (
-        follow(target, CENTER, root, 1.0, 0.9, 40, np.random.SeedSequence(5)) for _ in range(2)
+        run_window(target, CENTER, root, 1.0, 0.9, 40, np.random.SeedSequence(5)) for _ in range(2)
     )
     assert_array_equal(tuned.states[-1].position, again.states[-1].position)
     assert tuned.log_step == again.log_step

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from skgpmcmc.chain import InProcess
+from skgpmcmc.chain import InProcessExecutor
 from skgpmcmc.numerics.dynamics import DenseRoot
 from skgpmcmc.setup import Request
 from skgpmcmc.setup.random_walk import set_up_random_walk, set_up_sweep
-from skgpmcmc.setup.schedule import Schedule
+from skgpmcmc.setup.schedule import WarmUpSchedule
 from skgpmcmc.transitions import RandomWalk, StepInfo, Sweep, Tunable, metropolis_accepts
 from skgpmcmc.transitions.metropolis import MarginalMetropolis, MarginalWalk
 
@@ -48,7 +48,7 @@ def test_a_random_walk_is_tuned_to_its_target(target):
         made.append(MarginalMetropolis(Standard(), walk, with_latent=False))
         return made[-1]
 
-    set_up_random_walk(asked(starts, 0), target, frozen, InProcess())
+    set_up_random_walk(asked(starts, 0), target, frozen, InProcessExecutor())
     (transition,) = made
     rng, state = np.random.default_rng(1), None
     state, probabilities = transition.start(FLAT, np.zeros(2), rng), []
@@ -90,7 +90,9 @@ def test_chains_are_pooled_between_windows():
     prepared = set_up_sweep(request, sweep, watched, learns_shape=True)
     _begun, *batches = watched.batches
     windows = []
-    for (_, items, results), window in zip(batches, Schedule.of_length(200).windows, strict=True):
+    for (_, items, results), window in zip(
+        batches, WarmUpSchedule.of_length(200).windows, strict=True
+    ):
         (walk,) = {id(item[1]): item[1].moves[0] for item in items}.values()
         windows.append((walk, np.median([chain.log_scales[0] for chain in results]), window))
     after = [walk for walk, _, _ in windows[1:]] + [prepared.transition.moves[0]]
@@ -109,7 +111,7 @@ def test_a_random_walk_without_hyper_parameters():
         made.append(MarginalMetropolis(Standard(), walk, with_latent=False))
         return made[-1]
 
-    prepared = set_up_random_walk(request, 0.25, frozen, InProcess())
+    prepared = set_up_random_walk(request, 0.25, frozen, InProcessExecutor())
     (transition,) = made
     assert prepared.transition is transition
     assert np.isfinite(transition.proposal.log_scale)
@@ -148,7 +150,7 @@ def test_the_parts_of_a_sweep_are_tuned_to_their_own_targets():
     targets = (0.2, 0.7)
     sweep = Sweep(tuple(Walker(3.0, target) for target in targets), (1, 2))
     starts = [np.zeros(1)] * 2
-    prepared = set_up_sweep(asked(starts, 2), sweep, InProcess(), learns_shape=False)
+    prepared = set_up_sweep(asked(starts, 2), sweep, InProcessExecutor(), learns_shape=False)
     rng = np.random.default_rng(3)
     for part, target in zip(prepared.transition.moves, targets, strict=True):
         state, probabilities = part.start(FLAT, np.zeros(1), rng), []

@@ -9,14 +9,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from skgpmcmc.approximations import Exact
-from skgpmcmc.chain import InProcess, sample
-from skgpmcmc.chain.time_limit import TimeLimit, until
+from skgpmcmc.chain import InProcessExecutor, sample
+from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
 from skgpmcmc.model import make_covariance
 from skgpmcmc.setup import Request
 from skgpmcmc.setup.emulated import set_up_emulated
 from skgpmcmc.setup.emulator.options import EmulatorOptions
-from skgpmcmc.setup.hamiltonian import learn_root, trajectories_pay, warm_up
-from skgpmcmc.transitions.base import at_rest
+from skgpmcmc.setup.hamiltonian import learn_root, run_hamiltonian_chains, trajectories_are_cheaper
+from skgpmcmc.transitions.base import drop_factors
 from skgpmcmc.transitions.hmc import TrajectoryState
 
 from ..helpers import CutShort, in_one_test, make_model, toy_classes
@@ -79,21 +79,21 @@ def test_gradients_make_up_for_few_points():
 
 def test_a_warm_up_finds_metric_and_step():
     starts = 2.0 * np.random.default_rng(4).standard_normal((4, DIM))
-    warm = warm_up(
-        Normal(), starts, np.eye(DIM), seeds(4), InProcess(), OPTIONS, [20, 20, 20, 20, 20]
+    exploration = run_hamiltonian_chains(
+        Normal(), starts, np.eye(DIM), seeds(4), InProcessExecutor(), OPTIONS, [20, 20, 20, 20, 20]
     )
-    assert condition(warm.trajectory.root.matrix) < 5.0
-    assert len(warm.ends) == 4
-    assert len(warm.states) == 4 * 20
-    assert warm.n_iterations == 100
-    positions = {p.position.tobytes() for p in warm.visited}
-    assert {theta.tobytes() for theta in warm.ends} <= positions
-    assert len(warm.visited) < warm.n_evaluations  # those of the last window
+    assert condition(exploration.trajectory.root.matrix) < 5.0
+    assert len(exploration.ends) == 4
+    assert len(exploration.states) == 4 * 20
+    assert exploration.n_iterations == 100
+    positions = {p.position.tobytes() for p in exploration.visited}
+    assert {theta.tobytes() for theta in exploration.ends} <= positions
+    assert len(exploration.visited) < exploration.n_evaluations  # those of the last window
     # On a Gaussian in its own metric, steps are about as long as they can be.
-    assert -0.7 < warm.trajectory.log_scale < 0.7
-    rng, here, accepted = np.random.default_rng(5), point(warm.ends[0]), []
+    assert -0.7 < exploration.trajectory.log_scale < 0.7
+    rng, here, accepted = np.random.default_rng(5), point(exploration.ends[0]), []
     for _ in range(200):
-        outcome = warm.trajectory.move(Normal(), here, rng)
+        outcome = exploration.trajectory.move(Normal(), here, rng)
         here = outcome.point
         accepted.append(outcome.acceptance_probability)
     assert 0.75 < np.mean(accepted) < 0.99
@@ -110,8 +110,8 @@ class Backwards:
 def test_a_warm_up_depends_on_its_seeds_alone():
     starts = np.random.default_rng(4).standard_normal((3, DIM))
     one, other = (
-        warm_up(Normal(), starts, np.eye(DIM), seeds(3), workers, OPTIONS, [5, 5])
-        for workers in (InProcess(), Backwards())
+        run_hamiltonian_chains(Normal(), starts, np.eye(DIM), seeds(3), workers, OPTIONS, [5, 5])
+        for workers in (InProcessExecutor(), Backwards())
     )
     assert_array_equal(one.trajectory.root.matrix, other.trajectory.root.matrix)
     assert one.trajectory.log_scale == other.trajectory.log_scale
@@ -135,7 +135,7 @@ def asked(model, n_chains=2):
 @pytest.fixture(scope="module")
 def prepared():
     model = regression()
-    return model, set_up_emulated(asked(model), InProcess(), None, draws_latent=False)
+    return model, set_up_emulated(asked(model), InProcessExecutor(), None, draws_latent=False)
 
 
 def test_chains_go_on_from_where_the_warm_up_has_left_them(prepared):
@@ -158,7 +158,7 @@ def test_a_state_at_rest_goes_on_alike(prepared):
     state = ready.states[0]
     moved = [
         ready.transition.step(model, own, np.random.default_rng(1))[0]
-        for own in (state, at_rest(model, state))
+        for own in (state, drop_factors(model, state))
     ]
     assert isinstance(moved[0], TrajectoryState)
     assert_array_equal(moved[0].theta, moved[1].theta)
@@ -185,27 +185,37 @@ def test_a_chain_names_the_start_that_has_no_density():
             return None
 
     with pytest.raises(RuntimeError, match=r"No chain can start.*noise_scale"):
-        warm_up(
-            Nowhere(model=model), request.starts, np.eye(4), seeds(2), InProcess(), OPTIONS, [5]
+        run_hamiltonian_chains(
+            Nowhere(model=model),
+            request.starts,
+            np.eye(4),
+            seeds(2),
+            InProcessExecutor(),
+            OPTIONS,
+            [5],
         )
 
 
 @in_one_test(("last", "n_iterations"), [("warm-up by trajectories: window 2", 12), ("nothing", 0)])
 def test_when_the_time_is_over_it_ends_with_what_it_has(last, n_iterations):
     starts = np.random.default_rng(4).standard_normal((4, DIM))
-    with until(TimeLimit(np.inf if n_iterations else -np.inf)) as limit:
+    with apply_limit(TimeLimit(np.inf if n_iterations else -np.inf)) as limit:
         workers = CutShort(limit, last)
-        warm = warm_up(Normal(), starts, np.eye(DIM), seeds(4), workers, OPTIONS, [5, 7, 9])
-    assert warm.n_iterations == n_iterations
-    assert len(warm.ends) == 4
-    assert (warm.n_evaluations > 40) == (n_iterations > 0)
+        exploration = run_hamiltonian_chains(
+            Normal(), starts, np.eye(DIM), seeds(4), workers, OPTIONS, [5, 7, 9]
+        )
+    assert exploration.n_iterations == n_iterations
+    assert len(exploration.ends) == 4
+    assert (exploration.n_evaluations > 40) == (n_iterations > 0)
 
 
 def test_trajectories_are_for_gaussian_noise_many_hyperparameters_and_not_too_many_rows():
     model = regression()
-    assert trajectories_pay(model, OPTIONS)
-    assert not trajectories_pay(make_model(*toy_classes(12, 2, 1)), OPTIONS)
-    assert not trajectories_pay(regression(kernel=ConstantKernel() * RBF()), OPTIONS)
-    assert not trajectories_pay(regression(kernel=RBF([1.0, 1.0]) * ExpSineSquared()), OPTIONS)
+    assert trajectories_are_cheaper(model, OPTIONS)
+    assert not trajectories_are_cheaper(make_model(*toy_classes(12, 2, 1)), OPTIONS)
+    assert not trajectories_are_cheaper(regression(kernel=ConstantKernel() * RBF()), OPTIONS)
+    assert not trajectories_are_cheaper(
+        regression(kernel=RBF([1.0, 1.0]) * ExpSineSquared()), OPTIONS
+    )
     many = make_covariance(model.covariance.kernel, np.zeros((200, 2)))
-    assert not trajectories_pay(replace(model, covariance=many), OPTIONS)
+    assert not trajectories_are_cheaper(replace(model, covariance=many), OPTIONS)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.numerics.dynamics import tune_log_scale
 from skgpmcmc.parameterizations import DenseRoot
-from skgpmcmc.setup.schedule import Schedule, pooled_covariance
+from skgpmcmc.setup.schedule import WarmUpSchedule, pooled_covariance
 from skgpmcmc.transitions import Langevin, RandomWalk
 from skgpmcmc.transitions.joint_update import JointUpdate
 
@@ -23,7 +23,7 @@ LENGTHS = [0, 1, 2, 5, 20, 37, 500]
 
 @in_one_test("n_warmup", LENGTHS)
 def test_a_schedule_is_as_long_as_asked(n_warmup):
-    schedule = Schedule.of_length(n_warmup)
+    schedule = WarmUpSchedule.of_length(n_warmup)
     lengths = [window.n_steps for window in schedule.windows]
     assert sum(lengths) + schedule.n_burn_in == n_warmup
     assert all(length > 0 for length in lengths)
@@ -33,7 +33,7 @@ def test_a_schedule_is_as_long_as_asked(n_warmup):
 
 @in_one_test("n_warmup", LENGTHS)
 def test_gain_starts_anew_whenever_the_shape_has_changed(n_warmup):
-    windows = Schedule.of_length(n_warmup).windows
+    windows = WarmUpSchedule.of_length(n_warmup).windows
     for before, after in pairwise(windows):
         if before.learns_shape:
             assert after.first_gain == 0
@@ -42,7 +42,7 @@ def test_gain_starts_anew_whenever_the_shape_has_changed(n_warmup):
 
 
 def test_a_usual_schedule():
-    schedule = Schedule.of_length(500)
+    schedule = WarmUpSchedule.of_length(500)
     assert schedule.n_burn_in == 50
     assert [window.n_steps for window in schedule.windows] == [45] * 10
     assert [window.learns_shape for window in schedule.windows] == [False] + 6 * [True] + 3 * [

@@ -1,4 +1,4 @@
-"""The emulator of the default sampler as a cheap posterior of theta."""
+"""The emulated posterior of the default sampler as a cheap posterior of theta."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...chain.executor import Executor, InProcess
+from ...chain.executor import Executor, InProcessExecutor
 from ...hyperposterior.cheap import CheapApproximation
 from ...model.joint import LatentGP
 from ..request import Request
@@ -29,12 +29,12 @@ class Emulated(CheapApproximation):
 
     def posterior(self, model: LatentGP, rng: np.random.Generator) -> EmulatedPosterior:
         """Learn the emulator; this takes about 100 p evaluations for p hyper-parameters."""
-        return self.learn(model, rng, InProcess())
+        return self.learn(model, rng, InProcessExecutor())
 
     def learn(
         self, model: LatentGP, rng: np.random.Generator, workers: Executor
     ) -> EmulatedPosterior:
-        """Learn the emulator, with the evaluations done by workers."""
+        """Learn the emulator, with evaluations by `workers`."""
         starts = [model.start, *(model.hyperprior.sample(rng) for _ in range(3))]
         request = Request(model, self.approximation(model.likelihood), starts, [], rng, None, 0)
         return learn_emulator(request, workers, EmulatorOptions()).posterior

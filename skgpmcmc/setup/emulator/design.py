@@ -1,4 +1,4 @@
-"""Design points of the emulator: what is known at each, and where the next ones go."""
+"""Design points of the emulator, and their choice."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .options import EmulatorOptions
 
 
 class DesignPoint(NamedTuple):
-    """What an approximation found at one theta."""
+    """Result of an approximation at one theta."""
 
     theta: FloatArray  # (p,), natural logs
     log_evidence: float
     gradient: FloatArray  # (p,), of the log evidence
     log_density: float  # log evidence + log p(theta)
     sites: Sites
-    skewness: FloatArray | None  # (n,), of margins; None for coupled sites, and where it is zero
+    skewness: FloatArray | None  # (n,), of margins; None for coupled sites, and if exact
 
     @classmethod
     def of(cls, point: PosteriorPoint) -> Self:
-        """Keep what the emulator and the reference need of a point, which has kept `of_design`."""
+        """Make a design point of a posterior point that has kept the result of `summarize_q`."""
         return cls(
             point.position,
             point.log_evidence,
@@ -40,7 +40,7 @@ class DesignPoint(NamedTuple):
         )
 
 
-def of_design(
+def summarize_q(
     q: GaussianApproximation,
     model: LatentGP,
     options: EmulatorOptions,
@@ -48,9 +48,9 @@ def of_design(
 ) -> tuple[Sites, FloatArray | None]:
     """Return the sites of a design point, and the skewness of its margins.
 
-    Where sites have to be improved for that, this begins at `start`.
+    Sites of a softmax are averaged, beginning at `start`.
     """
-    if model.likelihood.quadratic:  # nothing is estimated
+    if model.likelihood.quadratic:  # the evidence is exact
         return q.sites, None
     q = importance_gaussian(q, model, start)
     return _smooth_sites(model, q, options), q.skewness(model)
@@ -63,21 +63,21 @@ def fit_design_point(
     theta: FloatArray,
     start: Sites,
 ) -> DesignPoint | None:
-    """Fit the approximation at theta from the sites of a neighbor; None where there is no density.
+    """Fit the approximation at theta, beginning at the sites `start`; None without a density.
 
     The approximation is iterated to its own tolerance.
     """
-    keep = partial(of_design, options=options, start=start)
+    keep = partial(summarize_q, options=options, start=start)
     posterior = HyperPosterior(model, approximation, keep=keep)
     point = posterior.at(theta, start)
     return None if point is None else DesignPoint.of(point)
 
 
 def _smooth_sites(model: LatentGP, q: GaussianApproximation, options: EmulatorOptions) -> Sites:
-    """Sites that can be interpolated over theta: none of them vanishes.
+    """Return sites with positive precisions, so that their logs can be interpolated over theta.
 
-    Where a likelihood is not log-concave, Laplace leaves sites without precision; they get a
-    little of what they have on average, and the same mean.
+    If a likelihood is not log-concave, Laplace's sites may have no precision. Such sites get a
+    small share of the Fisher information as precision, and the same mean.
     """
     if model.likelihood.log_concave:
         return q.sites
@@ -88,7 +88,7 @@ def _smooth_sites(model: LatentGP, q: GaussianApproximation, options: EmulatorOp
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Some design points, as arrays.
+    """A set of design points, with their fields as arrays.
 
     Attributes
     ----------
@@ -134,10 +134,10 @@ class Design:
         limit = self.best.log_density - depth
         return Design(tuple(point for point in self.points if point.log_density >= limit))
 
-    def of_use(self, scale: FloatArray, options: EmulatorOptions) -> Design:
-        """Return the points that an emulator is made of: high ones, and not too many.
+    def select_useful(self, scale: FloatArray, options: EmulatorOptions) -> Design:
+        """Select the points that condition an emulator: high ones, and not too many.
 
-        If there are too many, those that are farthest from any better one are kept.
+        If there are too many, the points that are farthest from any better point are kept.
         """
         dim = len(scale)
         high = self.above(options.deepest(dim))
@@ -159,20 +159,20 @@ class Design:
         log_prob: Callable[[FloatArray], FloatArray],
         options: EmulatorOptions,
     ) -> FloatArray:
-        """Return the points that are parted from all better ones by a valley; (k, p).
+        """Find the points that a valley of the density separates from all better points; (k, p).
 
         Parameters
         ----------
         scale : ndarray of shape (p,)
             Standard deviations of the posterior.
         log_prob : callable
-            Log density at theta (..., p), as far as it is known between points; (...).
+            Emulated log density at theta (..., p); (...).
         options : EmulatorOptions
-            How deep a valley is, and what hardly matters.
+            Tuning constants of the set-up.
         """
-        high = self.above(options.floor)
+        high = self.above(options.negligible_depth)
         theta = high.theta[np.argsort(-high.log_density, kind="stable")]
-        chosen = spread_out(theta / scale, theta[:1] / scale, options.n_compared)
+        chosen = choose_spread_out(theta / scale, theta[:1] / scale, options.n_compared)
         ends = theta[[0, *sorted(set(chosen.tolist()) - {0})]]
         share = np.linspace(0.0, 1.0, options.n_compared + 1)[:, None]
         modes = [0]
@@ -180,15 +180,15 @@ class Design:
             paths = ends[i] + share * (ends[modes] - ends[i])[:, None]
             heights = log_prob(paths.reshape(-1, theta.shape[1])).reshape(paths.shape[:2])
             lower = np.minimum(heights[:, 0], heights[:, -1])
-            if (heights.min(axis=1) < lower - options.trust).all():
+            if (heights.min(axis=1) < lower - options.height_error).all():
                 modes.append(i)
         return ends[modes]
 
 
-def spread_out(candidates: FloatArray, present: FloatArray, size: int) -> IntArray:
-    """Choose `size` candidates (m, p), each as far as can be from what is there and from the rest.
+def choose_spread_out(candidates: FloatArray, present: FloatArray, size: int) -> IntArray:
+    """Choose `size` candidates (m, p), each the farthest from `present` and all chosen before.
 
-    Both are in coordinates in which distances mean something.
+    Candidates and `present` are in units in which all coordinates have similar scales.
     """
     gaps = np.linalg.norm(candidates[:, None, :] - present, axis=2).min(axis=1)
     chosen = []

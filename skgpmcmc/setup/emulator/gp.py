@@ -55,10 +55,10 @@ class Coordinates:
         return (flattened - self.center) / self.scale, slope / self.scale
 
 
-def flattening(model: LatentGP, least: float) -> FloatArray:
-    """Return inverse squares of length-scales beyond which little changes; 0 for others.
+def find_flattening(model: LatentGP, least: float) -> FloatArray:
+    """Find inverse squares of length-scales beyond which little changes; 0 for other theta.
 
-    With them the mean squared difference of two rows, in length-scales, is `least`.
+    At such a length-scale the mean squared difference of two rows, in length-scales, is `least`.
     """
     X = model.covariance.X
     kernel = model.covariance.kernel
@@ -79,11 +79,12 @@ def flattening(model: LatentGP, least: float) -> FloatArray:
 class Emulator:
     """Posterior mean of a Gaussian process over theta, given values and gradients.
 
-    The process models ``-s log(1 + (top - v) / s)`` for values v. This is close to v - top near the
-    largest value, while values hundreds lower, far from the posterior, become only a few s lower:
-    such points show where the function is low without dominating its scale. The covariance function
-    is 1 / (1 + r^2 / 2), the rational quadratic with exponent 1. It is a mixture of length-scales,
-    which suits functions that are steep on one side and flat on the other, and is cheap.
+    The process models ``-s log(1 + (top - v) / s)`` for values v. The transform is close to v - top
+    near the largest value, while values hundreds of nats lower become only a few s lower: such
+    points show where the function is low without dominating the scale of the process. The
+    covariance function is 1 / (1 + r^2 / 2), the rational quadratic with exponent 1. It is a
+    mixture of length-scales, which suits functions that are steep on one side and flat on the
+    other, and it is cheap.
 
     Attributes
     ----------
@@ -128,25 +129,25 @@ class Emulator:
         Parameters
         ----------
         theta, values, gradients : ndarrays
-            The design.
+            Design points with their log evidences and gradients.
         draws : ndarray of shape (m, p)
             Typical points of the posterior, which determine the scale of the coordinates.
         flat : ndarray of shape (p,)
             See `Coordinates`.
         options : EmulatorOptions
-            Numbers of the set-up.
+            Tuning constants of the set-up.
         """
         dim = theta.shape[1]
         top = float(values.max())
-        span = options.span + dim
+        span = options.compression_span + dim
         spans = (top - values) / span
         values = -span * np.log1p(spans)
         gradients = gradients / (1.0 + spans)[:, None]
-        # A part of what the emulator may be conditioned on decides on its length-scales.
-        some = np.argsort(values)[-(options.most_values // (options.part * (dim + 1))) :]
+        # A subset of the values decides on the length-scales, because each trial factorizes it.
+        some = np.argsort(values)[-(options.most_values // (options.subset_divisor * (dim + 1))) :]
         compared = theta[some], values[some], gradients[some]
         typical = Coordinates.typical(draws, flat)
-        coordinates = _most_likely(typical, *compared, options)
+        coordinates = _stretch_to_likelihood(typical, *compared, options)
         nodes, slopes = coordinates.at(theta)
         c = _condition(nodes, values, gradients / slopes, options.nugget)
         weights = c.value_weights, c.gradient_weights
@@ -156,7 +157,7 @@ class Emulator:
         """Return the emulated function at theta (..., p): values (...) and gradients (..., p)."""
         z, slopes = self.coordinates.at(theta)
         squared, slope = self._near_nodes(z)
-        k, first, second = _covariance(squared)
+        k, first, second = _differentiate_covariance(squared)
         inner = self.trend + k @ self.value_weights + (first * slope).sum(axis=-1)
         pull = second * slope - first * self.value_weights
         gradient = pull.sum(axis=-1)[..., None] * z - pull @ self.nodes
@@ -168,7 +169,7 @@ class Emulator:
     def value(self, theta: FloatArray) -> FloatArray:
         """Return the emulated function at theta (..., p) without gradients; (...)."""
         squared, slope = self._near_nodes(self.coordinates.at(theta)[0])
-        k, first, _ = _covariance(squared)
+        k, first, _ = _differentiate_covariance(squared)
         inner = self.trend + k @ self.value_weights + (first * slope).sum(axis=-1)
         return np.asarray(self.top - self.span * (self._stretch(inner) - 1.0))
 
@@ -189,16 +190,17 @@ class Emulator:
         return products[0].sum(axis=1), products[1].sum(axis=1)
 
 
-def _most_likely(
+def _stretch_to_likelihood(
     typical: Coordinates,
     theta: FloatArray,
     values: FloatArray,
     gradients: FloatArray,
     options: EmulatorOptions,
 ) -> Coordinates:
-    """Stretch coordinates by length-scales, which climb to where the observations are likeliest.
+    """Stretch the coordinates by length-scales that maximize the marginal likelihood.
 
-    First all in proportion, and then each by itself, they change by a factor while that is better.
+    The length-scales change by a factor while the likelihood grows, first all of them together, and
+    then each of them alone.
     """
 
     def score_of(coordinates: Coordinates) -> float:
@@ -208,11 +210,11 @@ def _most_likely(
         return conditioned.log_likelihood - float(np.log(slopes).sum())
 
     p = len(typical.scale)
-    found = typical.stretch(np.full(p, options.length_scale))
+    found = typical.stretch(np.full(p, options.first_length_scale))
     score = score_of(found)
     for which in (np.ones(p), *np.eye(p)):
         for sign in (1.0, -1.0):
-            factor = options.stretch ** (sign * which)
+            factor = options.stretch_factor ** (sign * which)
             for _ in range(options.n_stretches):
                 further = found.stretch(factor)
                 better = score_of(further)
@@ -223,14 +225,16 @@ def _most_likely(
     return found
 
 
-class _Conditioned(NamedTuple):
+class _ConditionedProcess(NamedTuple):
+    """A Gaussian process given values and gradients; see `Emulator` for trend and weights."""
+
     log_likelihood: float
     trend: float
     value_weights: FloatArray
     gradient_weights: FloatArray
 
 
-def _covariance(squared: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _differentiate_covariance(squared: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return k = 1 / (1 + r^2 / 2), k1 = -2 dk/dr^2 and k2 = 2 dk1/dr^2."""
     k = 1.0 / (1.0 + 0.5 * squared)
     first = k * k
@@ -241,7 +245,7 @@ def _joint_covariance(nodes: FloatArray) -> FloatArray:
     """Covariance of all values, then all gradients, node after node; (D (p + 1),) squared."""
     n, p = nodes.shape
     gap = nodes[:, None, :] - nodes
-    k, first, second = _covariance(np.einsum("ijr,ijr->ij", gap, gap))
+    k, first, second = _differentiate_covariance(np.einsum("ijr,ijr->ij", gap, gap))
     K = np.empty((n * (p + 1), n * (p + 1)))
     K[:n, :n] = k
     K[:n, n:] = (first[:, :, None] * gap).reshape(n, n * p)
@@ -255,10 +259,10 @@ def _joint_covariance(nodes: FloatArray) -> FloatArray:
 
 def _condition(
     nodes: FloatArray, values: FloatArray, gradients: FloatArray, nugget: float
-) -> _Conditioned:
-    """Condition on values and gradients in the coordinates of the nodes; profile likelihood.
+) -> _ConditionedProcess:
+    """Condition on values and gradients in the coordinates of the nodes, with profile likelihood.
 
-    Not counted among the O(n^3) operations: the size is that of the design, not of the data.
+    The factorization is not counted among the O(n^3) operations, as its size is that of the design.
     """
     n, p = nodes.shape
     K = _joint_covariance(nodes)
@@ -273,4 +277,4 @@ def _condition(
     variance = max(float(weights @ (observed - trend * constant)) / len(observed), 1e-300)
     log_det = float(np.log(factor.diagonal()).sum()) + 0.5 * np.log(precision)
     log_likelihood = -0.5 * len(observed) * np.log(variance) - log_det
-    return _Conditioned(log_likelihood, trend, weights[:n], weights[n:].reshape(n, p))
+    return _ConditionedProcess(log_likelihood, trend, weights[:n], weights[n:].reshape(n, p))

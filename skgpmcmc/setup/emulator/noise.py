@@ -1,4 +1,4 @@
-"""How noisy estimates of p(y | theta) are, and how many importance draws each takes."""
+"""The noise of estimates of p(y | theta), and the number of importance draws that it requires."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .options import EmulatorOptions
 class TrialEstimate(NamedTuple):
     """An importance estimate with many draws."""
 
-    log_likelihood: float
+    log_likelihood: float  # log of the estimate; natural log
     log_variance: float  # log of the relative variance of one weight
     noise: float  # standard deviation of the log estimate
 
@@ -33,9 +33,9 @@ def estimate_at(
     n_draws: int,
     seed: np.random.SeedSequence,
 ) -> TrialEstimate | None:
-    """Estimate p(y | theta) with many draws, and see how much their weights vary.
+    """Estimate p(y | theta) with many draws, and measure the variance of their weights.
 
-    None where K is singular, or no draw has a positive likelihood.
+    The result is None if K is singular, or if no draw has a positive likelihood.
     """
     rng = np.random.default_rng(seed)
     try:
@@ -45,12 +45,12 @@ def estimate_at(
         return None
     if np.isneginf(found.log_likelihood):
         return None
-    log_variance = _log_variance(found.log_weights)
+    log_variance = _log_weight_variance(found.log_weights)
     noise = float(np.exp(0.5 * log_variance) / np.sqrt(n_draws))
     return TrialEstimate(found.log_likelihood, log_variance, noise)
 
 
-def _log_variance(log_weights: FloatArray) -> float:
+def _log_weight_variance(log_weights: FloatArray) -> float:
     """Log of the relative variance of one weight."""
     weights = np.exp(log_weights - log_weights.max())
     return float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
@@ -66,27 +66,27 @@ def calibrate_draw_count(
     weight: FloatArray | float,
     options: EmulatorOptions,
 ) -> DrawCount:
-    """Return the number of draws that gives the log of estimates this noise at any theta.
+    """Fit the number of draws at any theta that gives log estimates this noise.
 
     Parameters
     ----------
     theta : ndarray of shape (m, p)
-        Where probes were taken.
+        Theta of the trial estimates, natural logs.
     log_variance : ndarray of shape (m,)
-        What they found: the log of the relative variance of one weight.
+        Log of the relative variance of one weight in each trial estimate.
     center, scale : ndarray of shape (p,)
-        Of the posterior.
+        Mode and standard deviations of the posterior.
     n_latent : int
-        Number of latent values. There are as many draws at most, so that all of them take the
-        memory of K, or as many as a probe has.
+        Number of latent values, which bounds the number of draws (unless a trial estimate has
+        more): the draws then take no more memory than K.
     noise : float
-        Standard deviation of the log estimate.
+        Target standard deviation of the log estimate.
     weight : ndarray of shape (m,) or float
-        How much the places matter.
+        Square root of how often chains are near each theta.
     options : EmulatorOptions
-        Numbers of the set-up.
+        Tuning constants of the set-up.
     """
     law = Quadratic.fit(
-        theta, log_variance, center, scale, noise=options.error / weight, term_sd=1.0
+        theta, log_variance, center, scale, noise=options.log_variance_error / weight, term_sd=1.0
     )
     return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_draws))

@@ -1,4 +1,4 @@
-"""All numbers that the set-up of the default sampler depends on."""
+"""All tuning constants of the set-up of the default sampler."""
 
 from __future__ import annotations
 
@@ -8,87 +8,88 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class EmulatorOptions:
-    """Numbers of a set-up that learns an emulator; none of them changes what is sampled.
+    """Tuning constants of a set-up that learns an emulator; none of them changes the target.
 
-    Distances of theta are in standard deviations of the posterior, densities in natural logs. What
-    each number brings is shown in the documentation, by `benchmarks/default.py`.
+    Distances of theta are in standard deviations of the posterior, and log densities in nats. Each
+    comment has the unit and the reason. The documentation shows what each constant gains, measured
+    by `benchmarks/default.py`.
     """
 
     # The search for modes, and the scale
-    tolerance: float = 1e-4  # relative: of the density where a search ends, and of sites
-    fewest_rows: int = 400  # from which a search begins at the modes of a part of the rows
-    part: int = 4  # one in so many: rows of a first search, values that tell length-scales
-    step: float = 0.25  # of the gradients whose difference gives a first scale
-    n_periods: int = 64  # that are tried: gaps of six percent, as wide as a mode
-    shift: float = 0.05  # of the far end of the data by a step of a period, in periods
+    tolerance: float = 1e-4  # relative, of searches and sites: less than the errors of an emulator
+    fewest_rows: int = 400  # rows from which searches begin with a subset, which costs far less
+    subset_divisor: int = 4  # one in so many rows for first searches, and values for length-scales
+    gradient_step: float = 0.25  # step between gradients for a scale: log density still quadratic
+    n_periods: int = 64  # periods that a search tries: gaps of six percent, as wide as a mode
+    period_shift: float = 0.05  # step of a period, in periods at the far data: still quadratic
 
     # What is kept
-    depth: float = 40.0  # points lower than the best by more than this plus p are of no use
-    floor: float = 12.0  # what is lower than this hardly matters: grids end, and pi* is no lower
-    most_values: int = 2500  # values and derivatives that an emulator is conditioned on
-    n_compared: int = 16  # points that may be modes, and places on the way between two
-    trust: float = 2.0  # error of emulated heights: valleys are deeper, peaks rise by less
-    least_precision: float = 0.05  # of an interpolated site, in units of the Fisher information
+    design_depth: float = 40.0  # nats, plus p, below the best: lower points are of no use
+    negligible_depth: float = 12.0  # nats below the best that hardly matter: grids end there
+    most_values: int = 2500  # values and derivatives that condition an emulator: bounds time
+    n_compared: int = 16  # points that may be modes, and points on a path between two: bounds time
+    height_error: float = 2.0  # nats, of emulated heights: valleys are deeper, peaks rise by less
+    least_precision: float = 0.05  # of a site, per Fisher information: its log is interpolated
 
     # The emulator
-    span: float = 4.0  # log evidences are compressed below the largest by more than this plus p
-    length_scale: float = 4.0  # of the emulator, to begin with
-    stretch: float = 1.4  # factor by which its length-scales change while that is likelier
-    n_stretches: int = 3  # at most, up and down: where the evidence is flat there is no end
-    flat: float = 0.005  # squared difference of rows, in length-scales, that hardly matters
+    compression_span: float = 4.0  # nats, plus p, below the top from which values are compressed
+    first_length_scale: float = 4.0  # in standard deviations, where the fit of length-scales begins
+    stretch_factor: float = 1.4  # change of a length-scale, repeated while this is likelier
+    n_stretches: int = 3  # most changes up and down: where the evidence is flat there is no optimum
+    flat_distance: float = 0.005  # squared distance of rows, in length-scales, that hardly matters
     nugget: float = 1e-6  # relative variance of a value around the emulator: rounding, tolerance
 
     # Learning
-    per_batch: float = 8.0  # points of a batch, and two more for every hyper-parameter
-    spread: float = 1.5  # wider tails are those of pi* to the power 1 / (1 + spread / p)
-    worth: float = 170.0  # a third of the evaluations of a run whose proposals are all accepted
-    usable: float = 0.5  # acceptance rate from which an emulator may lead chains
-    hopeless: float = 0.25  # acceptance, after a batch and trajectories, below which no batch helps
-    most_rounds: int = 12  # batches of points
-    n_pooled: int = 64  # chains that draw from pi*, and candidates of a proposal
+    per_batch: float = 8.0  # points of a batch, and two more for each hyper-parameter
+    tail_spread: float = 1.5  # wider tails: pi* to the power 1 / (1 + tail_spread / p)
+    worthwhile_evaluations: float = 170.0  # a third of the evaluations of a run without rejections
+    usable_acceptance: float = 0.5  # predicted rate above which an emulator is good enough
+    hopeless_acceptance: float = 0.25  # rate, after trajectories, below which no batch helps
+    most_rounds: int = 12  # most batches of points: bounds time
+    n_pooled: int = 64  # chains that draw from pi*, and candidates of a proposal: one call for all
 
     # Warm-up by trajectories
-    target_acceptance: float = 0.9  # of trajectories; longer steps do not leave narrow places
-    n_windows: int = 3  # after which the metric is learned
-    rows_per_value: float = 10.0  # n / (p (p + 1)) below which trajectories cost less
+    target_acceptance: float = 0.9  # of trajectories: longer steps do not leave narrow regions
+    n_windows: int = 3  # windows of trajectories after which the metric is learned anew
+    rows_per_value: float = 10.0  # n / (p (p + 1)) below which trajectories cost less: as measured
 
     # Estimates
-    n_draws: int = 512  # by which pi* is described, and the variance of a weight
-    fewest_draws: int = 32  # of an estimate: they take little beside its factorizations
-    error: float = 0.5  # of the log variance that a probe finds
-    gap_error: float = 0.05  # of the quadratic in the log of exact over approximate evidence
-    gap_term: float = 0.1  # standard deviation of a coefficient of it
+    n_draws: int = 512  # draws that describe pi*, and draws that measure the variance of a weight
+    fewest_draws: int = 32  # of an estimate: so few cost little beside its factorizations
+    log_variance_error: float = 0.5  # standard deviation of a log variance from n_draws weights
+    gap_error: float = 0.05  # nats, of the quadratic for the log of exact over approximate evidence
+    gap_coefficient_sd: float = 0.1  # nats, prior sd of each coefficient of this quadratic
 
     # Proposals
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
-    longer: int = 2  # times as many steps has a trajectory that ends with an estimate
-    others: float = 0.03  # probability of each move but the main one: a random walk, new particles
-    surprise: float = 0.01  # probability of so few acceptances from which there is a second look
+    step_factor: int = 2  # times as many steps if a trajectory ends with a costly estimate
+    other_probability: float = 0.03  # of each move but the main one: a random walk, new particles
+    surprise_probability: float = 0.01  # of so few acceptances, below which the set-up looks again
 
     def batch(self, dim: int) -> int:
-        """Return the points of a batch, half of them typical and half from wider tails."""
+        """Return the number of points in a batch: half of them from pi*, half from wider tails."""
         return int(self.per_batch) + 2 * dim
 
     def deepest(self, dim: int) -> float:
-        """Return how much lower than the best a point may be that is of use."""
-        return self.depth + dim
+        """Return the largest distance below the best log density of a useful point, in nats."""
+        return self.design_depth + dim
 
     def enough(self, dim: int) -> float:
-        """Return the acceptance to be learned: perfection would save less than three batches."""
-        return 1.0 / (1.0 + self.batch(dim) / self.worth)
+        """Return the predicted acceptance rate that ends learning: a better one would not pay."""
+        return 1.0 / (1.0 + self.batch(dim) / self.worthwhile_evaluations)
 
     def temperature(self, dim: int) -> float:
-        """Return T: points of wider tails come from pi* to the power 1 / T."""
-        return 1.0 + self.spread / dim
+        """Return T, where points of wider tails are draws from pi* to the power 1 / T."""
+        return 1.0 + self.tail_spread / dim
 
     def lifted_power(self, dim: int) -> float:
         """Return the power of pi* from which proposals come."""
         return 1.0 / (1.0 + self.lift / math.sqrt(dim))
 
     def windows(self, dim: int, n_chains: int) -> list[int]:
-        """Return the trajectories of each chain in the windows of a warm-up, a batch together.
+        """Return the trajectories per chain in each window: a batch for all chains together.
 
-        The last window, after the metric has been learned, is twice as long.
+        The last window follows the last change of the metric, and is twice as long.
         """
         size = -(-self.batch(dim) // n_chains)
         return [*(size for _ in range(self.n_windows)), 2 * size]

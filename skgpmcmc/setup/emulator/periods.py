@@ -1,6 +1,6 @@
-"""Where searches for a mode go if a kernel has a period: its posterior has a mode at many values.
+"""Searches for a mode over the period of a kernel, whose posterior often has many modes.
 
-Models without a period are not touched.
+For kernels without a period these functions change nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from ...transitions.metropolis import PERIOD_FACTORS, multiply_period
 from .options import EmulatorOptions
 
 
-def at_best_period(
+def move_to_best_period(
     model: LatentGP, approximation: Approximation, theta: FloatArray, n_tried: int
 ) -> FloatArray:
-    """Return theta (p,), its period replaced by that of many with the largest density.
+    """Return theta (p,) with the period, of many tried, that has the largest density.
 
-    They are evenly spaced in their logs, over all but the tails of the prior.
+    The periods tried are evenly spaced in their logs, over all but the tails of the prior.
     """
     tail = 0.5 / n_tried
     for period, _ in period_positions(model):
@@ -29,38 +29,40 @@ def at_best_period(
         ends = np.clip(np.log(law.ppf([tail, 1.0 - tail])), *model.hyperprior.bounds[period])
         tried = np.repeat(theta[None], n_tried + 1, axis=0)
         tried[1:, period] = np.linspace(ends[0], ends[1], n_tried)
-        theta = _best(model, approximation, tried)
+        theta = _choose_best(model, approximation, tried)
     return theta
 
 
-def at_best_multiple(
+def move_to_best_multiple(
     model: LatentGP, approximation: Approximation, theta: FloatArray
 ) -> FloatArray:
-    """Return theta (p,), or that with a multiple or a fraction of its period if this is better.
+    """Return the best of theta (p,), and theta with a multiple or a fraction of its period.
 
-    See `Multiples`.
+    The multiples and fractions are those of the proposal `PeriodMultiples`.
     """
     for place in period_positions(model):
         others = [multiply_period(theta, place, factor) for factor in PERIOD_FACTORS]
-        theta = _best(model, approximation, np.array([theta, *others]))
+        theta = _choose_best(model, approximation, np.array([theta, *others]))
     return theta
 
 
-def step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> FloatArray:
-    """Return steps along each axis in which the log density at a mode theta is about quadratic.
+def choose_step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> FloatArray:
+    """Choose steps along each axis over which the log density at a mode theta is about quadratic.
 
-    They are `options.step`, and less for a period.
+    The step of a period is at most `options.gradient_step`, as that of other hyper-parameters.
     """
-    sizes = np.full(len(theta), options.step)
+    sizes = np.full(len(theta), options.gradient_step)
     width = float(np.ptp(model.covariance.X, axis=0).max())
     for period, _ in period_positions(model):
         if width > 0.0:
-            sizes[period] = min(options.step, options.shift * np.exp(theta[period]) / width)
+            sizes[period] = min(
+                options.gradient_step, options.period_shift * np.exp(theta[period]) / width
+            )
     return sizes
 
 
-def _best(model: LatentGP, approximation: Approximation, tried: FloatArray) -> FloatArray:
-    """The one of several theta (m, p) with the largest log density; the first, if there is none."""
+def _choose_best(model: LatentGP, approximation: Approximation, tried: FloatArray) -> FloatArray:
+    """Return the theta (p,) of several (m, p) with the largest density; the first if all have 0."""
     posterior = HyperPosterior(model, approximation, with_gradient=False)
     points = [posterior.at(theta) for theta in tried]
     densities = [-np.inf if point is None else point.log_density for point in points]

@@ -1,6 +1,6 @@
-"""The emulated posterior of theta, from which proposals are made.
+"""The emulated posterior of theta.
 
-Chains use it only for proposals, so that its errors make sampling slower but not wrong.
+Only proposals of the chains use it, so that its errors make sampling slower but not wrong.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Self
 import numpy as np
 
 from ..._typing import FloatArray
-from ...hyperposterior.cheap import PER_CALL
+from ...hyperposterior.cheap import CALL_COST
 from ...model.hyperpriors import HyperPrior
 from ...model.joint import LatentGP
 from ...numerics.quadratic import Quadratic
 from ...transitions.surrogate import CheapPoint
 from .design import Design
-from .gp import Emulator, flattening
+from .gp import Emulator, find_flattening
 from .options import EmulatorOptions
 
 
@@ -64,25 +64,25 @@ class EmulatedPosterior:
         Parameters
         ----------
         model : LatentGP
-            Has the prior of theta, and the kernel whose length-scales are flattened.
+            Model with the prior of theta, and the kernel whose length-scales are flattened.
         design : Design
-            Where it is known.
+            Theta with their log evidences and gradients.
         root : ndarray of shape (p, p)
             Factor of the covariance of theta, about.
         options : EmulatorOptions
-            Numbers of the set-up.
+            Tuning constants of the set-up.
         """
         best = design.best
         dim = len(root)
-        scale = scale_of(root)
-        used = design.of_use(scale, options)
+        scale = scales_of_root(root)
+        used = design.select_useful(scale, options)
         spread = np.sqrt(dim) * root.T
         emulator = Emulator.fit(
             used.theta,
             used.values,
             used.gradients,
             draws=best.theta + np.concatenate([spread, -spread]),
-            flat=flattening(model, options.flat),
+            flat=find_flattening(model, options.flat_distance),
             options=options,
         )
         volume = 0.5 * dim * np.log(2.0 * np.pi) + np.log(root.diagonal()).sum()
@@ -92,12 +92,12 @@ class EmulatedPosterior:
             Quadratic.flat(best.theta, scale),
             used.theta.min(axis=0),
             used.theta.max(axis=0),
-            float(used.values.max()) + options.trust,
-            float(best.log_density + volume) - options.floor,
+            float(used.values.max()) + options.height_error,
+            float(best.log_density + volume) - options.negligible_depth,
         )
 
     def with_correction(self, correction: Quadratic) -> EmulatedPosterior:
-        """Return the same with a correction, which there was none of before."""
+        """Return the density with a correction; it must not have one yet."""
         shift = correction.constant
         return replace(
             self,
@@ -112,8 +112,8 @@ class EmulatedPosterior:
 
     @property
     def cost(self) -> float:
-        """Floating-point operations that take as long as one evaluation; see `CheapPosterior`."""
-        return PER_CALL + 10.0 * self.emulator.nodes.size
+        """Number of floating-point operations that take as long as one evaluation."""
+        return CALL_COST + 10.0 * self.emulator.nodes.size
 
     def at(self, position: FloatArray) -> CheapPoint | None:
         """Return the point at theta of shape (p,), for operators; None without a density."""
@@ -145,6 +145,6 @@ class EmulatedPosterior:
         return self.power * (log_prior + log_lik), self.power * (prior_gradient + slope)
 
 
-def scale_of(root: FloatArray) -> FloatArray:
+def scales_of_root(root: FloatArray) -> FloatArray:
     """Return the standard deviations of a covariance by its factor (p, p); (p,)."""
     return np.asarray(np.sqrt((root**2).sum(axis=1)))

@@ -1,4 +1,4 @@
-"""The search for modes of the approximate posterior of theta, and its scale at the best."""
+"""The search for modes of the approximate posterior of theta, and the scale at the best mode."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from ...hyperposterior.posterior import HyperPosterior, PosteriorPoint
 from ...model.joint import LatentGP
 from ...numerics.linalg import cholesky
 from ..request import Request
-from .design import Design, DesignPoint, fit_design_point, of_design, spread_out
+from .design import Design, DesignPoint, choose_spread_out, fit_design_point, summarize_q
 from .options import EmulatorOptions
-from .periods import at_best_multiple, at_best_period, step_sizes
+from .periods import choose_step_sizes, move_to_best_multiple, move_to_best_period
 
 
 def search(
     model: LatentGP, approximation: Approximation, start: FloatArray, options: EmulatorOptions
 ) -> list[DesignPoint]:
-    """Climb to a mode; returns every point on the way, the best last.
+    """Climb to a mode; returns every visited point, the best last.
 
-    Where the density at the start is not finite, the search begins nearer to the kernel's values.
-    It ends on its way if the time is over, but not before the first point.
+    If the density at the start is not finite, the search begins nearer to the kernel's values. It
+    ends early if the time is over, but not before the first point.
 
     Raises
     ------
     RuntimeError
-        If there is no way from there; the message names theta.
+        If no attempt finds a density; the message names theta.
     """
     stops = {"ftol": options.tolerance}
-    posterior = HyperPosterior(model, approximation, keep=partial(of_design, options=options))
+    posterior = HyperPosterior(model, approximation, keep=partial(summarize_q, options=options))
     path: list[DesignPoint] = []
 
     def visit(point: PosteriorPoint) -> None:
         path.append(DesignPoint.of(point))
         check_time()
 
-    theta = at_best_period(model, approximation, start, options.n_periods)
+    theta = move_to_best_period(model, approximation, start, options.n_periods)
     for _ in range(MOST_ATTEMPTS):
         with suppress(OutOfTimeError):
             climb(posterior, theta, stops, visit)
@@ -58,7 +58,7 @@ def search(
         best = max(path, key=attrgetter("log_density"))
         before = None
         while best is not before:
-            further = at_best_multiple(model, approximation, best.theta)
+            further = move_to_best_multiple(model, approximation, best.theta)
             if not np.array_equal(further, best.theta):
                 climb(posterior, further, stops, visit)
             best, before = max(path, key=attrgetter("log_density")), best
@@ -68,17 +68,16 @@ def search(
 def find_modes(
     request: Request, options: EmulatorOptions, workers: Executor
 ) -> tuple[Design, float]:
-    """Climb from every start; where rows are many, from the modes of a part of them.
+    """Climb from every start; with many rows, from the modes given a subset of the rows.
 
-    An evaluation with a part of the rows costs the third power of this part, and the modes are near
-    those of all rows. If the time is over,
-    some searches are left out, but not the first.
+    An evaluation with a subset costs the third power of its share of the rows, and its modes are
+    near the modes given all rows. If the time is over, searches after the first are left out.
 
     Returns
     -------
     tuple of Design and float
-        All points on the way, and how many evaluations they cost, those of a part of the rows by
-        their share of the operations.
+        All visited points, and the number of evaluations; evaluations with a subset count by their
+        share of the operations.
     """
     model = request.model
     approximation = request.approximation
@@ -86,10 +85,10 @@ def find_modes(
     starts = list(request.starts)
     n_before = 0.0
     if n >= options.fewest_rows:
-        rows = np.sort(request.rng.choice(n, n // options.part, replace=False))
+        rows = np.sort(request.rng.choice(n, n // options.subset_divisor, replace=False))
         small = request._replace(model=model.of_inputs(rows))
         before, n_before = find_modes(small, options, workers)
-        starts = _ends(before, options)
+        starts = _choose_starts(before, options)
     s = "s" * (len(starts) > 1)
     paths = workers.map(
         search,
@@ -99,36 +98,36 @@ def find_modes(
     )
     design = Design(tuple(point for path in paths if path is not None for point in path))
     require_time(len(design), model)
-    return design, len(design) + n_before / options.part**3
+    return design, len(design) + n_before / options.subset_divisor**3
 
 
-def _ends(design: Design, options: EmulatorOptions) -> list[FloatArray]:
-    """Return the best point, and others far from it that are not much worse."""
-    high = design.above(options.floor).theta
+def _choose_starts(design: Design, options: EmulatorOptions) -> list[FloatArray]:
+    """Choose the best point, and a distant point that is not much worse; (p,) each."""
+    high = design.above(options.negligible_depth).theta
     best = design.best.theta
-    chosen = spread_out(high, best[None], 1)
+    chosen = choose_spread_out(high, best[None], 1)
     return [best, *high[chosen]]
 
 
 def estimate_scale(
     request: Request, design: Design, options: EmulatorOptions, workers: Executor
 ) -> tuple[Design, FloatArray]:
-    """Take a first scale from the curvature at the best point, by gradients a step away from it.
+    """Estimate a first scale from the curvature at the best point, by differences of gradients.
 
     Returns
     -------
     tuple of Design and ndarray of shape (p, p)
-        With the new points, and a lower factor of the covariance.
+        The design with the new points, and a lower factor of the covariance.
     """
     best = design.best
     model = request.model
-    steps = step_sizes(model, best.theta, options)
+    steps = choose_step_sizes(model, best.theta, options)
     common = model, request.approximation, options
     found = workers.map(
         fit_design_point,
         [(*common, best.theta + step, best.sites) for step in np.diag(steps)],
         "scale of the posterior at a mode",
-        n_needed=len(steps),  # without a scale no move is any good, and these are few
+        n_needed=len(steps),  # every move needs a scale, and the evaluations are few
     )
     root = _root_at_mode(model, best, steps, found)
     return design.with_points([point for point in found if point is not None]), root
@@ -140,7 +139,7 @@ def _root_at_mode(
     steps: FloatArray,
     found: Sequence[DesignPoint | None],
 ) -> FloatArray:
-    """Factor of the covariance by the curvature, gradients having been found a step along axes."""
+    """Compute a factor of the covariance from gradients at a mode and a step along each axis."""
     dim = len(steps)
     gradient = model.hyperprior.gradient
     curvature = np.zeros((dim, dim))
