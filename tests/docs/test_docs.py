@@ -329,6 +329,13 @@ def in_pages(pattern):
     ]
 
 
+@pytest.mark.parametrize(("page", "most"), [("reading_fit", 20), ("reading_predict", 20)])
+def test_a_reading_page_names_few_files(page, most):
+    text = (ROOT / "docs" / f"{page}.rst").read_text("utf-8")
+    named = set(re.findall(r"skgpmcmc/[\w/]+\.py", text))
+    assert 8 <= len(named) <= most
+
+
 def test_pages_name_files_that_exist():
     named = in_pages(r"``((?:skgpmcmc|tests|benchmarks|examples|docs)/[\w./]*)``")
     assert named
