@@ -17,8 +17,8 @@ of a name that such a comparison has defined (a variable, a property or a functi
 classes with fields, of the rooms `ROOMS`, of which a default fit makes objects.
 
 *Functions* of a call are those with a name that run in it; its *generators* are those of them that
-yield. The names of all classes and module constants are counted too, and those that several files
-define are listed: each of them has two meanings, or is a copy.
+yield, but for context managers. The names of all classes and module constants are counted too, and
+those that several files define are listed: each of them has two meanings, or is a copy.
 """
 
 from __future__ import annotations
@@ -238,12 +238,17 @@ class _Watch:
         self._stack.append(where)
         if not where.endswith(">"):  # no comprehension, generator expression or lambda
             self.functions.add(where)
-            if frame.f_code.co_flags & inspect.CO_GENERATOR:
+            if frame.f_code.co_flags & inspect.CO_GENERATOR and not _manages(frame):
                 self.generators.add(where)
         if not name.endswith("__init__.py"):
             self.files.add(name[len(self.root) + 1 :])
         if len(self._stack) > len(self.deepest):
             self.deepest = list(self._stack)
+
+
+def _manages(frame: FrameType) -> bool:
+    """Whether a generator is the body of a context manager."""
+    return frame.f_back is not None and frame.f_back.f_code.co_filename.endswith("contextlib.py")
 
 
 def watched(root: Path, function: Callable[[], object]) -> dict[str, Any]:

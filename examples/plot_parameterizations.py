@@ -28,7 +28,12 @@ from skgpmcmc.model import (
     default_hyperprior,
     make_covariance,
 )
-from skgpmcmc.parameterizations import Ancillary, HyperConditional, Sufficient, SurrogateData
+from skgpmcmc.parameterizations import (
+    AncillaryAugmentation,
+    HyperConditional,
+    SufficientAugmentation,
+    SurrogateData,
+)
 
 # REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
 reduced = os.environ.get("REDUCED") == "1"
@@ -77,8 +82,8 @@ print(f"given y alone: standard deviation of the log length-scale {theta_draws.s
 fig, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")
 *panels, chains = axes.flat
 kinds = {
-    "SA: f held fixed": ("sa", Sufficient()),
-    "AA: whitened f held fixed": ("aa", Ancillary()),
+    "SA: f held fixed": ("sa", SufficientAugmentation()),
+    "AA: whitened f held fixed": ("aa", AncillaryAugmentation()),
     "SURR: surrogate data held fixed": ("surr", SurrogateData()),
 }
 rows = np.linspace(0, len(f_draws) - 1, n_shown).astype(int)

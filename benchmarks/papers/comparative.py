@@ -46,7 +46,7 @@ from skgpmcmc.model import (
     default_kernel,
     make_covariance,
 )
-from skgpmcmc.parameterizations import Ancillary, Sufficient
+from skgpmcmc.parameterizations import AncillaryAugmentation, SufficientAugmentation
 from skgpmcmc.samplers import SAMPLERS, Augmented, KnorrHeldRue, PseudoMarginal, Sampler
 from skgpmcmc.samplers.within_gibbs import make_hyper_moves, make_latent_moves
 from skgpmcmc.setup import PreparedChains, Request
@@ -194,7 +194,7 @@ class GivenTruth(HyperUpdate):
         """Return theta with what stands still."""
         assert self.problem is not None
         prior, f = model.prior_at(theta), self.problem.f
-        if isinstance(self.parameterization, Ancillary):
+        if isinstance(self.parameterization, AncillaryAugmentation):
             f = prior.unwhiten(model.prior_at(self.problem.theta).whiten(f))
         state = model.state_in(prior, f)
         return state if np.isfinite(state.log_lik) else None
@@ -325,10 +325,10 @@ def cells(scale: Scale) -> Iterator[Cell]:
     """All cells of tables 2 to 6."""
 
     def sa(*arguments: Any) -> Run:
-        return hyper_run(*arguments, Sufficient)
+        return hyper_run(*arguments, SufficientAugmentation)
 
     def aa(*arguments: Any) -> Run:
-        return hyper_run(*arguments, Ancillary)
+        return hyper_run(*arguments, AncillaryAugmentation)
 
     def five(*arguments: Any) -> Run:
         return strategy_run(*arguments, n_latent=5)

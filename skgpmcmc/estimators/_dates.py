@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -27,8 +27,8 @@ def refuse_dates(X: Any) -> None:
         )
 
 
-def _find_date_columns(X: Any) -> Iterator[tuple[str, str]]:
-    """Give the names of columns of dates or durations, and the names of their types."""
+def _find_date_columns(X: Any) -> list[tuple[str, str]]:
+    """Return the names of columns of dates or durations, and the names of their types."""
     if hasattr(X, "columns") and hasattr(X, "dtypes"):
         names = [repr(name) for name in X.columns]
         columns = (X[name] for name in X.columns)
@@ -38,11 +38,14 @@ def _find_date_columns(X: Any) -> Iterator[tuple[str, str]]:
         names = [str(j) for j in range(array.shape[1])]
         columns = iter(array.T)
         types = [str(array.dtype)] * len(names)
+    found = []
     for name, column, kind in zip(names, columns, types, strict=True):
         if _DATE_TYPE_NAME.match(kind):
-            yield name, kind
+            found.append((name, kind))
         elif kind.lower() == "object":
-            yield from ((name, own) for own in _find_date_type(np.asarray(column, dtype=object)))
+            date_types = _find_date_type(np.asarray(column, dtype=object))
+            found += [(name, own) for own in date_types]
+    return found
 
 
 def _to_table(X: Any) -> np.ndarray:

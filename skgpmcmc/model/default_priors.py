@@ -6,7 +6,7 @@ and from its position in the kernel: a constant that multiplies a `DotProduct` h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -209,7 +209,7 @@ def default_priors(
     laws = dict[str, Any]()
     origins = dict[str, str]()
     n_functions = 1 if likelihood is None else likelihood.n_functions
-    parts = dict(_iterate_parts(kernel, "", 0.0, 1.0))
+    parts = _find_parts(kernel, "", 0.0, 1.0)
     for hyperparameter in kernel.hyperparameters:
         if not hyperparameter.fixed:
             owner, own_name = owner_of(kernel, hyperparameter.name)
@@ -280,26 +280,25 @@ def paper_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
 # --- parts of a kernel and their units ------------------------------------------------------------
 
 
-def _iterate_parts(
-    kernel: Kernel, path: str, degree: float, power: float
-) -> Iterator[tuple[str, KernelPart]]:
-    """Give all parts that have no parts themselves, each with the prefix of its names.
+def _find_parts(kernel: Kernel, path: str, degree: float, power: float) -> dict[str, KernelPart]:
+    """Return all parts that have no parts themselves, by the prefix of their names.
 
     The kernel must have the unit X^degree. In a product, the first factor with a free variance gets
     the unit that the other factor leaves.
     """
     if isinstance(kernel, Exponentiation):
         inner = degree / kernel.exponent, power * kernel.exponent
-        yield from _iterate_parts(kernel.kernel, f"{path}kernel__", *inner)
-    elif isinstance(kernel, (Sum, Product)):
-        first = degree
-        second = degree
-        if isinstance(kernel, Product):
-            first, second = _split_degree(kernel, degree)
-        yield from _iterate_parts(kernel.k1, f"{path}k1__", first, power)
-        yield from _iterate_parts(kernel.k2, f"{path}k2__", second, power)
-    else:
-        yield path, KernelPart(kernel, degree, power)
+        return _find_parts(kernel.kernel, f"{path}kernel__", *inner)
+    if not isinstance(kernel, (Sum, Product)):
+        return {path: KernelPart(kernel, degree, power)}
+    first = degree
+    second = degree
+    if isinstance(kernel, Product):
+        first, second = _split_degree(kernel, degree)
+    return {
+        **_find_parts(kernel.k1, f"{path}k1__", first, power),
+        **_find_parts(kernel.k2, f"{path}k2__", second, power),
+    }
 
 
 def _split_degree(kernel: Product, degree: float) -> tuple[float, float]:

@@ -1,15 +1,15 @@
 """Parameterizations: the coordinates that move, and the variables that are held fixed."""
 
 from ..numerics.dynamics import DenseRoot, DensityPoint, FactorRoot, IdentityRoot, Root
-from .ancillary import Ancillary
+from .ancillary import AncillaryAugmentation
 from .base import ConditionalDensity, HyperConditional, HyperPoint, Parameterization, Point
 from .geometry import Geometry
 from .latent import LatentConditional, LatentFactors, LatentPoint
-from .sufficient import Sufficient
+from .sufficient import SufficientAugmentation
 from .surrogate_data import SurrogateData
 
 __all__ = [
-    "Ancillary",
+    "AncillaryAugmentation",
     "ConditionalDensity",
     "DenseRoot",
     "DensityPoint",
@@ -24,6 +24,6 @@ __all__ = [
     "Parameterization",
     "Point",
     "Root",
-    "Sufficient",
+    "SufficientAugmentation",
     "SurrogateData",
 ]

@@ -14,12 +14,13 @@ from .base import HyperPoint, Parameterization
 
 
 @dataclass(frozen=True)
-class Ancillary(Parameterization):
+class AncillaryAugmentation(Parameterization):
     """v is held fixed, f = R v: theta has the density p(theta) p(y | R(theta) v).
 
     v has one entry for each input. If K has less than full rank, R v does not depend on some of the
     entries, which are drawn afresh. A priori v is independent of theta. Chains mix well if the data
-    have little information about each f_i, and slowly if they have much; then use `Sufficient`.
+    have little information about each f_i, and slowly if they have much; then use
+    `SufficientAugmentation`.
 
     References
     ----------

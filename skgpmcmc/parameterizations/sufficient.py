@@ -16,12 +16,12 @@ from .base import HyperPoint, Parameterization, half_traces
 
 
 @dataclass(frozen=True)
-class Sufficient(Parameterization):
+class SufficientAugmentation(Parameterization):
     """f is held fixed: theta has the density p(theta) N(f; 0, K) p(y | f, theta).
 
     Given f, only the parameters of the likelihood depend on the targets. If the data have little
     information about each f_i, chains mix slowly, as f largely determines theta; then use
-    `Ancillary`.
+    `AncillaryAugmentation`.
 
     References
     ----------

@@ -32,7 +32,8 @@ class SurrogateData(Parameterization):
     entries of eta, which are drawn afresh. theta has the density p(theta) N(g; 0, K + S)
     p(y | D eta + m). The noise variance S of an input is chosen such that g_i is as informative
     about f_i as y_i, by matching the variance of p(y_i | f_i) N(f_i; 0, K_ii). S is a function of
-    theta. For large S the scheme approaches `Ancillary`, for small S `Sufficient`.
+    theta. For large S the scheme approaches `AncillaryAugmentation`, for small S
+    `SufficientAugmentation`.
 
     References
     ----------

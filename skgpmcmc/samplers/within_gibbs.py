@@ -218,7 +218,7 @@ class Ancillary(Augmented):
     Filippone, Zhong & Girolami (2013), sections 2.1 and 3.
     """
 
-    _parameterizations = (parameterizations.Ancillary,)
+    _parameterizations = (parameterizations.AncillaryAugmentation,)
 
 
 @dataclass(eq=False)
@@ -255,7 +255,10 @@ class Interweaving(_FixedLatentSampler):
     Yu & Meng (2011); Filippone, Zhong & Girolami (2013), (6).
     """
 
-    _parameterizations = (parameterizations.Sufficient, parameterizations.Ancillary)
+    _parameterizations = (
+        parameterizations.SufficientAugmentation,
+        parameterizations.AncillaryAugmentation,
+    )
 
 
 @dataclass(eq=False)
@@ -299,7 +302,7 @@ class Sufficient(_FixedLatentSampler):
     Filippone, Zhong & Girolami (2013), sections 2.1 and 3.
     """
 
-    _parameterizations = (parameterizations.Sufficient,)
+    _parameterizations = (parameterizations.SufficientAugmentation,)
 
     conjugate: bool = False
 
@@ -322,7 +325,10 @@ class Sufficient(_FixedLatentSampler):
         if len(others) == 0:
             return [gibbs]
         operator = self._operator(len(others))
-        return [gibbs, HyperUpdate(parameterizations.Sufficient(), operator, free=others)]
+        return [
+            gibbs,
+            HyperUpdate(parameterizations.SufficientAugmentation(), operator, free=others),
+        ]
 
 
 def _conjugate_variance(model: LatentGP) -> ConjugateVariance:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.model import LatentGP, Observations
-from skgpmcmc.parameterizations import Ancillary, Sufficient, SurrogateData
+from skgpmcmc.parameterizations import AncillaryAugmentation, SufficientAugmentation, SurrogateData
 from skgpmcmc.testing import start_at_latent, start_with_particles
 from skgpmcmc.transitions import (
     EllipticalSlice,
@@ -72,17 +72,17 @@ def hyper(parameterization, operator=WALK):
 
 
 TRANSITIONS = {
-    "ancillary": hyper(Ancillary()),
-    "ancillary, slice": hyper(Ancillary(), UnivariateSlice()),
-    "ancillary, hmc": hyper(Ancillary(), Trajectory(-1.0, max_steps=3)),
-    "ancillary, langevin": hyper(Ancillary(), Langevin(0.0)),
+    "ancillary": hyper(AncillaryAugmentation()),
+    "ancillary, slice": hyper(AncillaryAugmentation(), UnivariateSlice()),
+    "ancillary, hmc": hyper(AncillaryAugmentation(), Trajectory(-1.0, max_steps=3)),
+    "ancillary, langevin": hyper(AncillaryAugmentation(), Langevin(0.0)),
     "surrogate": hyper(SurrogateData()),
     "surrogate, hmc": hyper(SurrogateData(), Trajectory(-1.0, max_steps=3)),
     "surrogate, langevin": hyper(SurrogateData(), Langevin(0.0)),
     "joint, ep": Sweep((JointUpdate(EP(), WALK, 0.2), F_MOVES), (1, 1)),
     "joint, laplace": Sweep((JointUpdate(Laplace(), WALK, 0.2), F_MOVES), (1, 1)),
     **{
-        f"f by {name}": Sweep((HyperUpdate(Ancillary(), WALK), move), (1, 1))
+        f"f by {name}": Sweep((HyperUpdate(AncillaryAugmentation(), WALK), move), (1, 1))
         for name, move in {
             "mass": LatentUpdate(Trajectory(-1.5, max_steps=3), MassShape(0.5)),
             "curvature": LatentUpdate(Trajectory(-0.5, max_steps=3), CurvatureShape()),
@@ -149,7 +149,7 @@ def test_particles_where_inputs_have_several_rows():
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("parameterization", [Sufficient(), Ancillary()])
+@pytest.mark.parametrize("parameterization", [SufficientAugmentation(), AncillaryAugmentation()])
 def test_the_model_with_a_nugget(parameterization):
     """What samplers that hold f state: then its rank is full."""
     model = changing_model().with_nugget(1e-8)

@@ -6,7 +6,7 @@ from scipy.signal import lfilter
 
 from benchmarks.papers import comparative
 from benchmarks.papers.comparative import Length, cells, measure, order, simulated
-from skgpmcmc.parameterizations import Ancillary, Sufficient
+from skgpmcmc.parameterizations import AncillaryAugmentation, SufficientAugmentation
 from skgpmcmc.transitions import HyperUpdate
 
 TINY = Length(n_data=1, n_chains=2, n_warmup=10, n_draws=20)
@@ -31,7 +31,7 @@ def test_inputs_hyperparameters_and_f_are_the_same_for_all_likelihoods():
         np.testing.assert_array_equal(first.f, other.f)
 
 
-@pytest.mark.parametrize("kind", [Sufficient, Ancillary])
+@pytest.mark.parametrize("kind", [SufficientAugmentation, AncillaryAugmentation])
 def test_what_stands_still_is_that_of_the_generating_state(kind):
     problem = simulated("lrg", 20, 2, 0)
     run = comparative.hyper_run(problem, "MH", TINY, [0], kind)
@@ -41,7 +41,7 @@ def test_what_stands_still_is_that_of_the_generating_state(kind):
     model, state = problem.model, prepared.states[0]
     assert state.theta[0] == problem.theta[0]
     assert (state.theta[1:] != problem.theta[1:]).all()
-    if kind is Sufficient:
+    if kind is SufficientAugmentation:
         np.testing.assert_array_equal(state.f, problem.f)
     else:
         truth = model.prior_at(problem.theta).whiten(problem.f)

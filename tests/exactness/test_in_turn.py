@@ -22,7 +22,12 @@ from skgpmcmc.model import (
     make_covariance,
     variance_position,
 )
-from skgpmcmc.parameterizations import Ancillary, DenseRoot, Sufficient, SurrogateData
+from skgpmcmc.parameterizations import (
+    AncillaryAugmentation,
+    DenseRoot,
+    SufficientAugmentation,
+    SurrogateData,
+)
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test, start_at_latent
 from skgpmcmc.transitions import (
     CrankNicolson,
@@ -60,7 +65,11 @@ LATENT = {
     "hmc_v2": LatentUpdate(TRAJECTORY),
     "rmhmc": LatentUpdate(RiemannianTrajectory(0.0, max_steps=2)),
 }
-PARAMETERIZATIONS = {"sa": Sufficient(), "aa": Ancillary(), "surr": SurrogateData()}
+PARAMETERIZATIONS = {
+    "sa": SufficientAugmentation(),
+    "aa": AncillaryAugmentation(),
+    "surr": SurrogateData(),
+}
 OPERATORS = {
     "mh": RandomWalk(-0.5),
     "hmc": Trajectory(-1.2, max_steps=3),
@@ -86,8 +95,8 @@ WHOLE = {
     "khr, defensive": JointUpdate(EP(), RandomWalk(-0.3), defensive=0.3),
     "khr and f": sweep(JointUpdate(Laplace(), RandomWalk(-0.3)), LATENT["hmc_v1"], LATENT["mh_v2"]),
     "some of theta": sweep(
-        HyperUpdate(Sufficient(), Trajectory(-0.7, max_steps=3), free=np.array([1])),
-        HyperUpdate(Ancillary(), Langevin(0.3), free=np.array([0])),
+        HyperUpdate(SufficientAugmentation(), Trajectory(-0.7, max_steps=3), free=np.array([1])),
+        HyperUpdate(AncillaryAugmentation(), Langevin(0.3), free=np.array([0])),
     ),
 }
 

@@ -20,7 +20,7 @@ from skgpmcmc.model import (
     default_hyperprior,
     make_covariance,
 )
-from skgpmcmc.parameterizations import Ancillary
+from skgpmcmc.parameterizations import AncillaryAugmentation
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.testing import start_at_latent, start_with_particles
 from skgpmcmc.transitions import HyperUpdate, RandomWalk, Trajectory
@@ -148,7 +148,7 @@ def particle_test(kind):
 
 
 def trajectory_test(kind):
-    move = kind(Ancillary(), Trajectory(np.log(0.3), max_steps=5))
+    move = kind(AncillaryAugmentation(), Trajectory(np.log(0.3), max_steps=5))
     rng = np.random.default_rng(seeded())
     return examined(counts(), lambda *_: move, start_at_latent, rng, **SIZES)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from skgpmcmc.parameterizations import Ancillary, SurrogateData
+from skgpmcmc.parameterizations import AncillaryAugmentation, SurrogateData
 from skgpmcmc.transitions import HyperUpdate, Sweep
 from skgpmcmc.transitions.gibbs import ConjugateVariance
 
@@ -32,7 +32,7 @@ def placed(v, prior):
 
 
 @dataclass(frozen=True)
-class ByColumn(Ancillary):
+class ByColumn(AncillaryAugmentation):
     """v has the length of the rank where it is made, and is used where K has another."""
 
     def auxiliary(self, model, state, rng):
@@ -43,7 +43,7 @@ class ByColumn(Ancillary):
 
 
 @dataclass(frozen=True)
-class ZeroWhereUnused(Ancillary):
+class ZeroWhereUnused(AncillaryAugmentation):
     """Entries that f does not show are taken for zero, instead of drawn."""
 
     def auxiliary(self, model, state, rng):
@@ -94,6 +94,6 @@ def test_twins_are_caught(name):
 @pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
 def test_a_conjugate_draw_that_counts_rows(wrong):
     draw = (ByRows if wrong else ConjugateVariance)(0, 3.0, 8.0)
-    sweep = Sweep((F_MOVES, draw, HyperUpdate(Ancillary(), WALK)), (1, 1, 1))
+    sweep = Sweep((F_MOVES, draw, HyperUpdate(AncillaryAugmentation(), WALK)), (1, 1, 1))
     report = latent_report(sweep, model=conjugate_model())
     (check_caught if wrong else check)(report)

@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.parameterizations import Ancillary, LatentConditional, Sufficient, SurrogateData
+from skgpmcmc.parameterizations import (
+    AncillaryAugmentation,
+    LatentConditional,
+    SufficientAugmentation,
+    SurrogateData,
+)
 from skgpmcmc.transitions import (
     CrankNicolson,
     HyperUpdate,
@@ -262,14 +267,14 @@ def shifted(point, by):
     return replace(point, log_density=point.log_density + by)
 
 
-class WithoutDeterminant(Sufficient):
+class WithoutDeterminant(SufficientAugmentation):
     """Forgets log |K|."""
 
     def relocate(self, model, auxiliary, prior):
         return shifted(super().relocate(model, auxiliary, prior), prior.half_log_det)
 
 
-class PriorTwice(Ancillary):
+class PriorTwice(AncillaryAugmentation):
     """Counts p(f | theta), which v does not ask for."""
 
     def relocate(self, model, auxiliary, prior):
@@ -277,7 +282,7 @@ class PriorTwice(Ancillary):
         return shifted(point, prior.log_prob(point.state.f))
 
 
-class LatentStays(Ancillary):
+class LatentStays(AncillaryAugmentation):
     """The density of theta given v, while f stays."""
 
     def relocate(self, model, auxiliary, prior):
@@ -404,7 +409,10 @@ WRONG = {
         "theta: surr mh",
         replace(HYPER["surr mh"], parameterization=NoiseOfTheDraw()),
     ),
-    "asis: stale coordinates": ("theta: asis mh", StaleInterweaving(Ancillary(), RandomWalk(-0.5))),
+    "asis: stale coordinates": (
+        "theta: asis mh",
+        StaleInterweaving(AncillaryAugmentation(), RandomWalk(-0.5)),
+    ),
     "khr: no determinant": ("both: khr", WithoutItsDeterminant(Laplace(), RandomWalk(-0.3))),
     "conjugate draw: n for n / 2": (
         "conjugate draw",

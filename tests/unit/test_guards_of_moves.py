@@ -8,7 +8,7 @@ from scipy import stats
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.parameterizations import HyperConditional, Sufficient
+from skgpmcmc.parameterizations import HyperConditional, SufficientAugmentation
 from skgpmcmc.transitions import EllipticalSlice, RandomWalk
 from skgpmcmc.transitions.joint_update import JointUpdate
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
@@ -43,7 +43,7 @@ def test_a_metric_that_is_no_use_gives_way_to_the_identity(free, value):
     model = make_model(*toy_classes(8, 2, seed=0))
     rng = np.random.default_rng(1)
     state = EllipticalSlice().start(model, model.start, rng)
-    point = HyperConditional.of(model, Sufficient(), state, rng, free).begin
+    point = HyperConditional.of(model, SufficientAugmentation(), state, rng, free).begin
     useless = np.array([1.0, value])[-len(point.position) :]
     vars(point)["metric"] = np.diag(useless)  # overrides the cached property
     assert_array_equal(point.metric_root.matrix, np.eye(len(point.position)))
@@ -53,7 +53,7 @@ def test_a_metric_that_is_of_use_is_used():
     model = make_model(*toy_classes(8, 2, seed=0))
     rng = np.random.default_rng(1)
     state = EllipticalSlice().start(model, model.start, rng)
-    point = HyperConditional.of(model, Sufficient(), state, rng, np.array([1])).begin
+    point = HyperConditional.of(model, SufficientAugmentation(), state, rng, np.array([1])).begin
     root = point.metric_root.matrix
     assert_allclose(root @ root.T, 1.0 / point.metric, rtol=1e-12)
 

@@ -13,7 +13,7 @@ import pytest
 from skgpmcmc.approximations import Laplace
 from skgpmcmc.model import default_kernel
 from skgpmcmc.numerics.linalg import count_operations
-from skgpmcmc.parameterizations import Ancillary, Sufficient, SurrogateData
+from skgpmcmc.parameterizations import AncillaryAugmentation, SufficientAugmentation, SurrogateData
 from skgpmcmc.transitions import (
     CrankNicolson,
     EllipticalSlice,
@@ -155,14 +155,14 @@ def test_a_riemannian_trajectory_has_a_metric_for_each_point(model):
 #: What stands still; a relocation, the factor of K included; a gradient; a metric.
 VERBS = {
     "sa": (
-        Sufficient(),
+        SufficientAugmentation(),
         Cost(),
         Cost(cholesky=1, vector_solves=1),
         Cost(inverse=1, vector_solves=2),
         Cost(products=P),  # with the inverse that the gradient has
     ),
     "aa": (
-        Ancillary(),
+        AncillaryAugmentation(),
         Cost(vector_solves=1),
         Cost(cholesky=1, vector_products=1),
         Cost(derivative=1),

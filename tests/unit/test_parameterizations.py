@@ -36,12 +36,12 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.parameterizations import (
-    Ancillary,
+    AncillaryAugmentation,
     DenseRoot,
     FactorRoot,
     HyperConditional,
     LatentConditional,
-    Sufficient,
+    SufficientAugmentation,
     SurrogateData,
 )
 from skgpmcmc.transitions import HyperUpdate, RandomWalk
@@ -65,7 +65,11 @@ KERNELS = {
     + DotProduct(0.5)
     + WhiteKernel(0.1),
 }
-PARAMETERIZATIONS = {"sa": Sufficient(), "aa": Ancillary(), "surr": SurrogateData()}
+PARAMETERIZATIONS = {
+    "sa": SufficientAugmentation(),
+    "aa": AncillaryAugmentation(),
+    "surr": SurrogateData(),
+}
 
 every_parameterization = in_one_test("name", PARAMETERIZATIONS)
 every_likelihood = in_one_test("likelihood", LIKELIHOODS)
@@ -176,11 +180,13 @@ def test_moves_of_theta_where_K_is_singular(singular):
     """At fixed f no other theta is possible there; in whitened coordinates any is."""
     model, state, rng = problem("probit", **SINGULAR[singular])
     walk = RandomWalk(log_scale=-2.0)
-    stayed, info = HyperUpdate(Sufficient(), walk).step(model, state, rng)
+    stayed, info = HyperUpdate(SufficientAugmentation(), walk).step(model, state, rng)
     assert stayed is state
     assert info.failed
     assert not info.accepted
-    steps = [HyperUpdate(Ancillary(), walk).step(model, state, rng)[1] for _ in range(20)]
+    steps = [
+        HyperUpdate(AncillaryAugmentation(), walk).step(model, state, rng)[1] for _ in range(20)
+    ]
     assert any(info.accepted for info in steps)
 
 
@@ -265,7 +271,7 @@ def test_information_given_f(kernel):
     K = prior.K
     parts = [np.linalg.solve(K, dK) for dK in model.covariance.derivatives(prior.kernel_theta)]
     expected = np.array([[0.5 * np.trace(a @ b) for b in parts] for a in parts])
-    point = Sufficient().relocate(model, state.f, prior)
+    point = SufficientAugmentation().relocate(model, state.f, prior)
     assert relative_error(point._information(), expected) < 1e-6
 
 
@@ -316,8 +322,8 @@ def test_a_metric_has_a_root(name, likelihood):
 def test_some_components_of_theta():
     model, state, rng = problem("negative binomial", "ard")
     free = np.array([0, 3])
-    whole = HyperConditional.of(model, Ancillary(), state, rng)
-    some = HyperConditional.of(model, Ancillary(), state, rng, free)
+    whole = HyperConditional.of(model, AncillaryAugmentation(), state, rng)
+    some = HyperConditional.of(model, AncillaryAugmentation(), state, rng, free)
     position = state.theta[free] + [0.1, -0.2]
     theta = state.theta.copy()
     theta[free] = position
@@ -361,11 +367,11 @@ def test_f_has_a_density_where_K_has_an_inverse():
     """That is what a nugget is for."""
     model, state, _ = problem("probit", rows=SINGULAR["equal rows"]["rows"])
     with pytest.raises(NotPositiveDefiniteError, match="inverse does not exist"):
-        Sufficient().relocate(model, state.f, state.prior)
+        SufficientAugmentation().relocate(model, state.f, state.prior)
     model = model.with_nugget(1e-6)
     prior = model.prior_at(state.theta)
     f = prior.sample(np.random.default_rng(0))
-    point = Sufficient().relocate(model, f, prior)
+    point = SufficientAugmentation().relocate(model, f, prior)
     expected = multivariate_normal(np.zeros(N), prior.K).logpdf(f)
     expected += model.observations_at(prior.theta).total(f)
     expected += model.hyperprior.log_prob(prior.theta)

@@ -23,7 +23,7 @@ from skgpmcmc.model import (
 from skgpmcmc.numerics import roots
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.numerics.roots import PivotedRoot, TriangularRoot
-from skgpmcmc.parameterizations import Ancillary, SurrogateData
+from skgpmcmc.parameterizations import AncillaryAugmentation, SurrogateData
 
 from ..helpers import finite_difference, in_one_test, relative_error
 
@@ -275,7 +275,9 @@ def test_f_at_new_inputs_given_f(name):
 
 
 @every_problem
-@in_one_test("parameterization", [Ancillary(), SurrogateData()], ids=["ancillary", "surrogate"])
+@in_one_test(
+    "parameterization", [AncillaryAugmentation(), SurrogateData()], ids=["ancillary", "surrogate"]
+)
 def test_gradients_of_theta_where_v_stands_still(name, parameterization):
     model, theta = problem(name)
     rng = np.random.default_rng(8)
