@@ -206,7 +206,7 @@ class OldMetric(RiemannianTrajectory):
 class HalfSolved(GeneralizedLeapfrog):
     """Two iterations, converged or not."""
 
-    def _solved(self, update, start):
+    def _solve_fixed_point(self, update, start):
         here = update(start)
         return None if here is None else update(here)
 
@@ -216,12 +216,12 @@ class HalfExplicit(GeneralizedLeapfrog):
 
     def _step_once(self, point, momentum):
         half = momentum + self._kick(point, momentum)
-        begun, solved = [half], self._solved
-        self._solved = lambda *equation: begun.pop() if begun else solved(*equation)
+        begun, solved = [half], self._solve_fixed_point
+        self._solve_fixed_point = lambda *equation: begun.pop() if begun else solved(*equation)
         try:
             return super()._step_once(point, momentum)
         finally:
-            self._solved = solved
+            self._solve_fixed_point = solved
 
 
 class WithoutWayBack(RiemannianTrajectory):
