@@ -6,6 +6,7 @@ target. Here each is a warning, which fails a build with ``-W``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -68,9 +69,32 @@ def problems(folder: Path) -> Iterator[str]:
             yield f"{name} has a cross-reference without a target: {text}"
 
 
+def mend_back_links(folder: Path) -> None:
+    """Let links from pages of source code lead to the path by which an object is documented.
+
+    The extension viewcode gives all objects of a module the package of the first one, although some
+    are documented by the path of their module and others by that of a package which exports them.
+    The name of a generated page is the path that counts.
+    """
+    for path in (folder / "_modules").rglob("*.html"):
+        text = path.read_text("utf-8")
+        mended = re.sub(r'(/generated/)([\w.]+)(\.html#)([\w.]+)"', _with_path_of_page, text)
+        if mended != text:
+            path.write_text(mended, "utf-8")
+
+
+def _with_path_of_page(link: re.Match[str]) -> str:
+    folder, page, middle, anchor = link.groups()
+    own_name = page.rpartition(".")[2]
+    _, found, member = anchor.partition(f".{own_name}")
+    anchor = f"{page}{member}" if found and member[:1] in ("", ".") else anchor
+    return f'{folder}{page}{middle}{anchor}"'
+
+
 def check(app: Sphinx, error: Exception | None) -> None:
-    """Warn of what is broken in the pages of a complete build."""
+    """Mend what viewcode breaks, and warn of what is broken in the pages of a complete build."""
     if error is None and app.builder.name == "html":
+        mend_back_links(Path(app.outdir))
         for problem in problems(Path(app.outdir).resolve()):
             _LOGGER.warning("%s", problem, type="links")
 

@@ -2,7 +2,7 @@
 
 ``.. set-up-numbers::`` makes a table of the fields of `EmulatorOptions`: their values, and what the
 comments in the source say of them. Where benchmarks/results/default.json has runs with a label
-"NAME = VALUE", the table says what the fits come to with this value.
+"NAME = VALUE", the table compares them with the same fits with the label "usual".
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = ROOT / "skgpmcmc" / "setup" / "emulator" / "options.py"
 DEFAULT = ROOT / "benchmarks" / "results" / "default.json"
 
-#: Labels of the runs that are compared.
-_BEFORE, _AFTER = "before", "after"
+#: Label of the runs before the set-up was rewritten.
+_BEFORE = "before"
+#: Label of the runs after that.
+_AFTER = "after"
+#: Label of the runs with which those with another value of a number are compared.
+_USUAL = "usual"
 
 
 def default_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
@@ -118,7 +122,7 @@ def number_lines(options: Path = OPTIONS, results: Path = DEFAULT) -> list[str]:
 
 def _with_another(name: str, results: dict[str, Any]) -> list[str]:
     """What fits with another value of a number took, compared with the same fits as they are."""
-    usual = results.get(_AFTER, {})
+    usual = results.get(_USUAL, {})
     labels = [label for label in results if label.startswith(f"{name} = ")]
     if not labels:
         return ["", "", "", ""]

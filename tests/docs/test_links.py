@@ -57,3 +57,21 @@ def test_a_broken_link_fails_a_build(tmp_path, anchor, status):
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=False)
     assert done.returncode == status, done.stderr
     assert ("links to #nowhere" in done.stderr) == bool(status)
+
+
+@pytest.mark.parametrize(
+    ("anchor", "mended"),
+    [
+        ("pkg.room.Thing", "pkg.room.file.Thing"),
+        ("pkg.room.Thing.method", "pkg.room.file.Thing.method"),
+        ("pkg.room.file.Thing", "pkg.room.file.Thing"),
+        ("pkg.room.Other", "pkg.room.Other"),
+    ],
+)
+def test_back_links_take_the_path_of_their_page(monkeypatch, tmp_path, anchor, mended):
+    monkeypatch.syspath_prepend(str(EXTENSIONS))
+    source = tmp_path / "_modules" / "file.html"
+    source.parent.mkdir()
+    source.write_text(f'<a href="../generated/pkg.room.file.Thing.html#{anchor}">[docs]</a>')
+    importlib.import_module("check_links").mend_back_links(tmp_path)
+    assert f'Thing.html#{mended}"' in source.read_text()

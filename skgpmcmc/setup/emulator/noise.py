@@ -18,7 +18,7 @@ from .options import EmulatorOptions
 
 
 class TrialEstimate(NamedTuple):
-    """An importance estimate with many draws."""
+    """An importance estimate that shows how noisy estimates are."""
 
     log_likelihood: float  # log of the estimate; natural log
     log_variance: float  # log of the relative variance of one weight
@@ -33,7 +33,7 @@ def estimate_at(
     n_draws: int,
     seed: np.random.SeedSequence,
 ) -> TrialEstimate | None:
-    """Estimate p(y | theta) with many draws, and measure the variance of their weights.
+    """Estimate p(y | theta), and measure the variance of their weights.
 
     The result is None if K is singular, or if no draw has a positive likelihood.
     """
