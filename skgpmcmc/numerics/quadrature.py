@@ -492,7 +492,7 @@ def average_decreasing(
     -------
     ndarray of shape (m, g)
         For counts the error is below 1e-7 where the standard deviation is below 2, and below 1e-4
-        everywhere; see `tests/unit/test_falling.py`.
+        everywhere; see `tests/unit/likelihoods/test_falling.py`.
     """
     sd = np.maximum(np.sqrt(var), _LEAST_SD)
     with np.errstate(over="ignore"):

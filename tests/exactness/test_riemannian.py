@@ -8,7 +8,7 @@ from skgpmcmc.transitions import RiemannianTrajectory
 from skgpmcmc.transitions.annealed import RiemannianKernel
 
 from ..helpers import NO_THETA, Z_LIMIT, given_model, seeded
-from ..unit.test_annealing import beginning, particles_at
+from ..unit.importance.test_annealed import beginning, particles_at
 from .test_joint import LEAST_ACCEPTANCE
 
 #: Prior standard deviation of f, the step and its most repetitions: one of 25 ends that the ratio

@@ -284,7 +284,7 @@ class RotationWithoutRatio(Rotation):
 def with_rotation(mixture, cls=Rotation, **changes):
     """Rotations alone, of the class `cls`.
 
-    That a chain has to turn around is examined in ``tests/unit/test_rotation.py``.
+    That a chain has to turn around is examined in ``tests/unit/transitions/test_rotation.py``.
     """
     rotation = mixture.moves[0]
     ahead = twin_of(rotation.ahead.proposal, cls, **changes)

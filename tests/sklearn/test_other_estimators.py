@@ -361,7 +361,7 @@ def test_draws_of_targets(models):
     own = models("regressor", "default")
     draws = own.model.sample_y(own.X_new, 4000, 0)
     assert draws.shape == (4, 4000)
-    # Their law is tested against closed forms in tests/unit/test_prediction_references.py.
+    # Their law is tested against closed forms in the tests of the room `prediction`.
     mean, std = own.model.predict(own.X_new, return_std=True)
     assert_allclose(draws.mean(axis=1), mean, atol=5.0 * std.max() / np.sqrt(4000))
 

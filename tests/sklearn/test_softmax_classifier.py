@@ -108,7 +108,7 @@ def test_latent_functions(fitted):
 
 def test_leave_one_out(fitted):
     result = fitted.loo()
-    # Its numbers are compared with quadrature in tests/unit/test_prediction_references.py.
+    # The tests of the room `prediction` compare its numbers with quadrature.
     assert result.elpd_i.shape == (36,)
     assert result.elpd == pytest.approx(result.elpd_i.sum())
 

@@ -1,0 +1,387 @@
+"""Displays of chains: what is drawn, of whose chains, under which name."""
+
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.datasets import make_blobs
+from sklearn.exceptions import NotFittedError
+from sklearn.gaussian_process.kernels import RBF
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier, BayesianGPRegressor
+from skgpmcmc.displays import AutocorrelationDisplay, PSRFDisplay, TraceDisplay
+from skgpmcmc.run import autocorrelation, gelman_rubin, rank_r_hat
+from skgpmcmc.samplers import PseudoMarginal
+
+from ...helpers import in_one_test, short_chains
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+DISPLAYS = [TraceDisplay, AutocorrelationDisplay, PSRFDisplay]
+each_in_one = in_one_test("display_class", DISPLAYS)
+SHORT = {"n_chains": 2, "n_warmup": 4, "n_draws": 16, "max_rhat": 10.0, "random_state": 0}
+WALK = {"sampler": PseudoMarginal(moves="random_walk"), "n_importance": 2}
+NAMES = ["k1__constant_value", "k2__length_scale"]
+LABELS = ["log k1__constant_value", "log k2__length_scale"]
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def chains(rng):
+    return rng.standard_normal((4, 300, 2))
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_blobs(24, centers=3, cluster_std=3.0, random_state=0)
+    return StandardScaler().fit_transform(X), np.array(["ham", "eggs", "spam"])[y]
+
+
+@pytest.fixture(scope="module")
+@short_chains()
+def binary(data):
+    X, y = data
+    return BayesianGPClassifier(**WALK, **SHORT).fit(X, y == "spam")
+
+
+@pytest.fixture(scope="module")
+@short_chains()
+def several(data):
+    return BayesianGPClassifier(**WALK, **SHORT).fit(*data)
+
+
+def labels(display):
+    return [line.get_label() for line in display.lines_]
+
+
+def autoregression(rng, rho, shape):
+    noise = rng.standard_normal(shape)
+    chain = noise.copy()
+    for k in range(1, shape[1]):
+        chain[:, k] = rho * chain[:, k - 1] + np.sqrt(1.0 - rho**2) * noise[:, k]
+    return chain
+
+
+# --- traces ---------------------------------------------------------------------------------------
+
+
+def test_traces_are_the_draws(chains):
+    display = TraceDisplay.from_samples(chains, ["a", "b"])
+    assert display.lines_.shape == (2, 4)
+    for j, name in enumerate(["a", "b"]):
+        assert display.axes_[j].get_ylabel() == name
+        for c, line in enumerate(display.lines_[j]):
+            assert_array_equal(line.get_xdata(), np.arange(1, 301))
+            assert_array_equal(line.get_ydata(), chains[c, :, j])
+            assert line.axes is display.axes_[j]
+    assert display.figure_ is display.axes_[0].figure
+    display.figure_.canvas.draw()
+
+
+def test_traces_on_given_axes(chains):
+    figure, axes = plt.subplots(1, 2)
+    display = TraceDisplay.from_samples(chains, ax=axes)
+    assert list(display.axes_) == list(axes)
+    assert display.figure_ is figure
+    one = TraceDisplay.from_samples(chains[:, :, :1], ax=axes[0])
+    assert list(one.axes_) == [axes[0]]
+    with pytest.raises(ValueError, match=r"holds 1 axes.*2 panels.*hyperparameters"):
+        TraceDisplay.from_samples(chains, ax=axes[0])
+
+
+# --- autocorrelation ------------------------------------------------------------------------------
+
+
+def test_autocorrelation_of_an_autoregression(rng):
+    rho = 0.8
+    samples = autoregression(rng, rho, (4, 5000, 1))
+    display = AutocorrelationDisplay.from_samples(samples, max_lag=20)
+    (line,) = display.lines_
+    assert_array_equal(line.get_xdata(), np.arange(21))
+    assert_allclose(line.get_ydata()[0], 1.0, rtol=1e-12)
+    # The standard error of each is below sqrt((1 + rho^2) / (1 - rho^2) / 20,000) = 0.015.
+    assert_allclose(line.get_ydata(), rho ** np.arange(21), atol=4 * 0.015)
+    display.figure_.canvas.draw()
+
+
+def test_autocorrelation_is_a_mean_over_chains(chains):
+    display = AutocorrelationDisplay.from_samples(chains)
+    assert display.autocorrelation.shape == (101, 2)
+    each = [AutocorrelationDisplay.from_samples(chain[None]).autocorrelation for chain in chains]
+    assert_allclose(display.autocorrelation, np.mean(each, axis=0))
+
+
+def test_autocorrelation_against_its_definition(chains):
+    x = chains[0, :, 0] - chains[0, :, 0].mean()
+    expected = [x[: len(x) - k] @ x[k:] / (x @ x) for k in range(len(x))]
+    assert_allclose(autocorrelation(chains)[0, :, 0], expected, atol=1e-12)
+
+
+def test_a_chain_that_never_moves_is_like_itself(chains):
+    chains[0, :, 1] = 0.1
+    values = autocorrelation(chains)
+    assert_array_equal(values[0, :, 1], 1.0)
+    assert np.all(values[:, 1:, 0] < 1.0)
+    assert np.all(values[1:, 1:, 1] < 1.0)
+
+
+def test_short_chains_have_fewer_lags(chains):
+    display = AutocorrelationDisplay.from_samples(chains[:, :30])
+    assert len(display.autocorrelation) == 30
+    with pytest.raises(ValueError, match="max_lag must be an integer >= 1; got 0"):
+        AutocorrelationDisplay.from_samples(chains, max_lag=0)
+
+
+# --- potential scale reduction --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("method", "threshold"), [("rank", 1.01), ("gelman_rubin", 1.1)])
+def test_factor_of_alike_and_of_separated_chains(chains, method, threshold):
+    chains[..., 1] += [[-3.0], [-1.0], [1.0], [3.0]]
+    display = PSRFDisplay.from_samples(chains, ["same", "apart"], method=method)
+    same, apart = display.lines_
+    assert_array_equal(same.get_xdata(), np.arange(6, 301, 6))
+    assert 0.99 < same.get_ydata()[-1] < 1.02
+    assert np.all(apart.get_ydata()[1:] > 1.3)
+    assert_array_equal(display.threshold_line_.get_ydata(), threshold)
+    assert labels(display) == ["same", "apart"]
+    display.figure_.canvas.draw()
+
+
+def test_factor_is_that_of_the_draws_so_far(chains):
+    display = PSRFDisplay.from_samples(chains, checkpoints=[10, 100, 300])
+    expected = [rank_r_hat(chains[:, :k]) for k in (10, 100, 300)]
+    assert_array_equal(np.stack([line.get_ydata() for line in display.lines_], axis=1), expected)
+    assert display.upper_lines_ is None
+
+
+def test_the_last_factor_is_that_of_the_diagnostics(binary):
+    display = PSRFDisplay.from_estimator(binary)
+    assert_array_equal(display.r_hat[-1], binary.diagnostics_.r_hat)
+
+
+def test_gelman_rubin_has_an_upper_limit(chains):
+    display = PSRFDisplay.from_samples(chains, method="gelman_rubin", threshold=None)
+    assert display.threshold_line_ is None
+    assert np.all(display.upper >= display.r_hat)
+    for line, upper, values in zip(
+        display.lines_, display.upper_lines_, display.upper.T, strict=True
+    ):
+        assert_array_equal(upper.get_ydata(), values)
+        assert upper.get_color() == line.get_color()
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == labels(display)
+
+
+def test_gelman_rubin_of_a_worked_example():
+    # W = 5/3 in both chains, B = 2, V = 3/4 W + 3/2 B / 4 = 2; var V = (3/8)^2 2 B^2 = 9/8, so that
+    # V has 64/9 degrees of freedom. W has no variance, so that F is chi-squared, with one degree.
+    samples = np.array([[1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 4.0, 5.0]])[:, :, None]
+    estimate, upper = gelman_rubin(samples)
+    inflation = (64 / 9 + 3) / (64 / 9 + 1)
+    assert_allclose(estimate, np.sqrt(inflation * 2.0 / (5 / 3)))
+    assert_allclose(upper, np.sqrt(inflation * (0.75 + 5.023886187 * 0.375 * 1.2)))
+
+
+def test_gelman_rubin_against_a_transcription(rng):
+    """As R's package coda has it, whose covariance of W and B is written in another way."""
+    x = autoregression(rng, 0.9, (5, 40, 1))
+    variance, mean = x.var(axis=1, ddof=1).ravel(), x.mean(axis=1).ravel()
+    m, n = 5, 40
+    W, B = variance.mean(), n * mean.var(ddof=1)
+    V = (n - 1) * W / n + (1 + 1 / m) * B / n
+    var_W, var_B = variance.var(ddof=1) / m, 2 * B**2 / (m - 1)
+    cov = np.cov(variance, mean**2)[0, 1] - 2 * mean.mean() * np.cov(variance, mean)[0, 1]
+    var_V = (n - 1) ** 2 * var_W + (1 + 1 / m) ** 2 * var_B
+    var_V = (var_V + 2 * (n - 1) * (1 + 1 / m) * n / m * cov) / n**2
+    d_V = 2 * V**2 / var_V
+    between = (1 + 1 / m) / n * B / W
+    inflated = stats.f.ppf(0.975, m - 1, 2 * W**2 / var_W) * between
+    estimate, upper = gelman_rubin(x)
+    assert_allclose(estimate, np.sqrt((d_V + 3) / (d_V + 1) * ((n - 1) / n + between)))
+    assert_allclose(upper, np.sqrt((d_V + 3) / (d_V + 1) * ((n - 1) / n + inflated)))
+
+
+@in_one_test("statistic", [rank_r_hat, lambda x: gelman_rubin(x).estimate])
+def test_chains_that_say_nothing_have_not_converged(chains, statistic):
+    chains[2, :, 1] = 0.0
+    assert_array_equal(np.isfinite(statistic(chains)), [True, False])
+    assert not np.isfinite(statistic(chains[:, :3])).any()
+    assert not np.isfinite(statistic(chains[:1, :7])).any()
+    assert_allclose(statistic(chains[:1, :, :1]), 1.0, atol=0.1)  # half against half
+
+
+def test_chains_that_jump_once_have_not_converged():
+    steps = np.repeat([[0.0, 1.0], [1.0, 2.0]], 4, axis=1)[:, :, None]
+    assert_array_equal(rank_r_hat(steps), np.inf)
+
+
+def test_a_chain_that_sticks_leaves_a_gap(chains):
+    chains[0, :100] = 0.0
+    display = PSRFDisplay.from_samples(chains, checkpoints=[50, 100, 200])
+    assert_array_equal(np.isfinite(display.r_hat), [[False] * 2, [False] * 2, [True] * 2])
+    display.figure_.canvas.draw()
+
+
+@in_one_test("checkpoints", [0, 2.5, [10, 10], [10, 301], [0, 10], [[10, 20]], "many"])
+def test_checkpoints_that_make_no_sense(chains, checkpoints):
+    with pytest.raises(ValueError, match="checkpoints must be an integer >= 1, or increasing"):
+        PSRFDisplay.from_samples(chains, checkpoints=checkpoints)
+
+
+def test_other_errors_of_the_factor(chains):
+    with pytest.raises(ValueError, match=r"method must be one of .*'rank'.*got 'split'"):
+        PSRFDisplay.from_samples(chains, method="split")
+    with pytest.raises(ValueError, match=r"chains of 7 draws.*1 of them need at least 8"):
+        PSRFDisplay.from_samples(chains[:1, :7])
+
+
+# --- all of them ----------------------------------------------------------------------------------
+
+
+def test_displays_share_axes(chains):
+    _, (left, right) = plt.subplots(1, 2)
+    for name in ("first", "second"):
+        AutocorrelationDisplay.from_samples(chains, ["a", "b"], name=name, ax=left)
+        PSRFDisplay.from_samples(chains, ["a", "b"], name=name, ax=right)
+    expected = ["first: a", "first: b", "second: a", "second: b"]
+    for ax, more in ((left, []), (right, ["threshold 1.01"])):
+        texts = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert sorted(texts) == sorted(expected + more)
+
+
+@each_in_one
+def test_line_properties_and_their_aliases_win(chains, display_class):
+    display = display_class.from_samples(chains, lw=3, color="red")
+    for line in display.lines_.flat:
+        assert (line.get_linewidth(), line.get_color()) == (3, "red")
+
+
+@each_in_one
+def test_plot_again_elsewhere(chains, display_class):
+    display = display_class.from_samples(chains[:, :, :1])
+    _, ax = plt.subplots()
+    assert display.plot(ax) is display
+    assert display.lines_.flat[0].axes is ax
+
+
+@each_in_one
+def test_names_of_given_chains(chains, display_class):
+    assert display_class.from_samples(chains).names == ["theta[0]", "theta[1]"]
+    with pytest.raises(ValueError, match=r"names must have one entry for each of the 2"):
+        display_class.from_samples(chains, ["a"])
+
+
+@each_in_one
+@in_one_test("shape", [(4, 300), (4, 0, 2), (4, 300, 0)])
+def test_samples_of_another_shape(display_class, shape):
+    with pytest.raises(ValueError, match=r"samples must have the shape \(n_chains, n_draws"):
+        display_class.from_samples(np.zeros(shape))
+
+
+@each_in_one
+def test_samples_that_are_not_finite(chains, display_class):
+    chains[0, 5, 0] = np.nan
+    with pytest.raises(ValueError, match="samples must be finite"):
+        display_class.from_samples(chains)
+
+
+@each_in_one
+def test_without_matplotlib_the_remedy_is_named(monkeypatch, chains, display_class):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r'pip install "skgpmcmc\[plots\]"'):
+        display_class.from_samples(chains)
+
+
+# --- fitted estimators ----------------------------------------------------------------------------
+
+
+@each_in_one
+def test_from_an_estimator(binary, display_class):
+    assert binary.hyperparameter_names_ == NAMES
+    display = display_class.from_estimator(binary)
+    assert display.names == LABELS
+    given = display_class.from_samples(binary.theta_samples_, LABELS)
+    for line, other in zip(display.lines_.flat, given.lines_.flat, strict=True):
+        assert_allclose(line.get_ydata(), other.get_ydata(), atol=1e-12)
+
+
+@each_in_one
+def test_some_hyperparameters(binary, display_class):
+    for chosen in ("k2__length_scale", ["k2__length_scale"]):
+        display = display_class.from_estimator(binary, hyperparameters=chosen)
+        assert display.names == LABELS[1:]
+    given = display_class.from_samples(binary.theta_samples_[:, :, 1:], LABELS[1:])
+    assert_allclose(
+        display.lines_.flat[0].get_ydata(), given.lines_.flat[0].get_ydata(), atol=1e-12
+    )
+    with pytest.raises(ValueError, match=r"hyperparameters=\['alpha'\] are not.*k1__constant"):
+        display_class.from_estimator(binary, hyperparameters="alpha")
+
+
+@short_chains()
+def test_from_a_regressor_in_a_pipeline(data):
+    X, _ = data
+    settings = {**SHORT, **WALK, "n_draws": 8}
+    model = make_pipeline(StandardScaler(), BayesianGPRegressor(**settings)).fit(X, X[:, 0])
+    display = TraceDisplay.from_estimator(model)
+    assert display.names == [*LABELS, "log noise_scale"]
+    assert_array_equal(display.samples, model[-1].theta_samples_)
+
+
+@short_chains()
+def test_one_that_may_be_negative_is_no_logarithm(data):
+    X, y = data
+    order = ["ham", "eggs", "spam"]
+    settings = {**SHORT, **WALK, "n_draws": 8}
+    model = BayesianGPOrdinalClassifier(class_order=order, **settings).fit(X, y)
+    assert TraceDisplay.from_estimator(model).names[2:] == ["threshold", "log threshold_gap"]
+
+
+@each_in_one
+def test_one_class_against_the_rest(several, display_class):
+    assert several.classes_.tolist() == ["eggs", "ham", "spam"]
+    display = display_class.from_estimator(several, class_label="ham")
+    given = display_class.from_estimator(several.estimators_[1])
+    for line, other in zip(display.lines_.flat, given.lines_.flat, strict=True):
+        assert_allclose(line.get_ydata(), other.get_ydata(), atol=1e-12)
+    for label in (None, "bacon"):
+        with pytest.raises(ValueError, match=r"one of \['eggs', 'ham', 'spam'\] as class_label"):
+            display_class.from_estimator(several, class_label=label)
+
+
+@each_in_one
+def test_class_label_of_one_model(binary, display_class):
+    with pytest.raises(ValueError, match="class_label='ham' has no effect"):
+        display_class.from_estimator(binary, class_label="ham")
+
+
+@each_in_one
+def test_estimators_without_chains(data, display_class):
+    with pytest.raises(NotFittedError):
+        display_class.from_estimator(BayesianGPClassifier())
+    with pytest.raises(ValueError, match="LogisticRegression has no chains"):
+        display_class.from_estimator(LogisticRegression().fit(*data))
+
+
+def test_all_hyperparameters_fixed(data):
+    X, y = data
+    model = BayesianGPClassifier(RBF(1.0, "fixed"), **WALK, **SHORT).fit(X, y == "ham")
+    with pytest.raises(ValueError, match="none of them 0"):
+        TraceDisplay.from_estimator(model)

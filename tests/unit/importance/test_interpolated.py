@@ -1,0 +1,170 @@
+"""Sites as a smooth function of theta."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skgpmcmc.approximations import EP, Laplace, Sites
+from skgpmcmc.importance.interpolated import InterpolatedSites
+from skgpmcmc.importance.sequential import SequentialApproximation
+from skgpmcmc.likelihoods import Softmax
+from skgpmcmc.model import (
+    ClasswiseGP,
+    Observations,
+    default_hyperprior,
+    default_kernel,
+    make_covariance,
+)
+from skgpmcmc.numerics.quadratic import Quadratic
+
+from ...helpers import in_one_test, make_model, relative_error, toy_classes
+
+CENTER, SCALE = np.array([1.0, -0.8]), np.array([0.6, 0.4])
+APPROXIMATIONS = {"ep": EP(), "laplace": Laplace()}
+both_approximations = pytest.mark.parametrize(
+    "approximation", APPROXIMATIONS.values(), ids=APPROXIMATIONS.keys()
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return make_model(*toy_classes(25, 2, seed=2))
+
+
+def design(size=25, seed=0):
+    return CENTER + 1.5 * SCALE * np.random.default_rng(seed).standard_normal((size, 2))
+
+
+def interpolated(model, approximation, size=25, sequential_rows=None):
+    theta, precise = design(size), approximation.with_tolerance(1e-8)
+    sites = [precise.fit(model, t).q.sites for t in theta]
+    reference = InterpolatedSites.fit(approximation, theta, sites, CENTER, SCALE, sequential_rows)
+    return reference, sites
+
+
+@both_approximations
+def test_design_points_keep_their_sites(model, approximation):
+    reference, sites = interpolated(model, approximation)
+    for theta, expected in zip(design(), sites, strict=True):
+        found = reference.sites_at(theta)
+        assert relative_error(found.precision, expected.precision) < 1e-3
+        assert relative_error(found.shift, expected.shift) < 1e-3
+
+
+@in_one_test("factor", [1e-9, 1e9])
+def test_sites_are_interpolated_whatever_the_scale_of_a_coordinate(model, factor):
+    """No warning of an ill-conditioned trend, where a posterior is narrower than was thought."""
+    sites = [EP().fit(model, theta).q.sites for theta in design()]
+    scale = SCALE * np.array([1.0, factor])
+    found = InterpolatedSites.fit(EP(), design(), sites, CENTER, scale)
+    assert np.isfinite(found.sites_at(CENTER).precision).all()
+
+
+def test_a_quadratic_function_from_values_some_of_which_have_no_noise():
+    theta = design()
+    values = 3.0 + ((theta - CENTER) / SCALE) @ [0.5, -0.2]
+    noise = np.where(np.arange(len(theta)) < 3, 1e-12, 1.0)
+    found = Quadratic.fit(theta, values, CENTER, SCALE, noise=noise, term_sd=1.0)
+    assert_allclose(found.value(theta[:3]), values[:3], atol=1e-9)
+
+
+@both_approximations
+def test_between_design_points_q_is_near_that_of_a_fit(model, approximation):
+    reference, _ = interpolated(model, approximation)
+    for theta in CENTER + 0.7 * SCALE * np.random.default_rng(1).standard_normal((5, 2)):
+        q, fit = reference.at(model, theta), approximation.with_tolerance(1e-8).fit(model, theta).q
+        sd = np.sqrt(fit.marginal_variance)
+        assert np.abs((q.mean - fit.mean) / sd).max() < 0.05
+        assert_allclose(q.marginal_variance, fit.marginal_variance, rtol=0.1)
+
+
+@both_approximations
+def test_q_is_that_of_the_sites(model, approximation):
+    reference, _ = interpolated(model, approximation)
+    theta = np.array([1.3, -0.6])
+    q, sites = reference.at(model, theta), reference.sites_at(theta)
+    assert_allclose(q.precision, sites.precision, rtol=1e-12)
+    assert_allclose(q.sites.shift, sites.shift, atol=1e-9)
+    assert_array_equal(q.prior.theta, theta)
+    covariance = np.linalg.inv(np.linalg.inv(q.prior.K) + np.diag(sites.precision))
+    assert_allclose(q.mean, covariance @ sites.shift, atol=1e-5)
+
+
+@both_approximations
+@in_one_test("sequential_rows", [None, np.array([3, 1])])
+def test_the_density_depends_on_theta_alone(model, approximation, sequential_rows):
+    reference, _ = interpolated(model, approximation, sequential_rows=sequential_rows)
+    theta = np.array([1.3, -0.6])
+    first = reference.at(model, theta)
+    reference.at(model, theta + 0.5)
+    for again in (
+        reference.at(model, theta),
+        pickle.loads(pickle.dumps(reference)).at(model, theta),
+    ):
+        assert_array_equal(again.q.weights, first.q.weights)
+        for array, other in zip(again.arrays, first.arrays, strict=True):
+            assert_array_equal(array, other)
+
+
+def test_outside_the_box_the_sites_are_those_of_the_edge(model):
+    reference, _ = interpolated(model, EP())
+    low, high = design().min(axis=0), design().max(axis=0)
+    for theta in (np.array([9.0, -0.8]), np.array([1.0, -40.0]), np.array([-50.0, 50.0])):
+        outside, edge = reference.sites_at(theta), reference.sites_at(np.clip(theta, low, high))
+        assert_array_equal(outside.precision, edge.precision)
+        assert_array_equal(outside.shift, edge.shift)
+
+
+@in_one_test("size", [1, 2, 3])
+def test_few_design_points_are_enough(model, size):
+    reference, sites = interpolated(model, EP(), size=size)
+    for theta, expected in zip(design(size), sites, strict=True):
+        found = reference.sites_at(theta)
+        assert_allclose(found.precision, expected.precision, rtol=1e-2)
+        assert relative_error(found.shift, expected.shift) < 1e-2
+    q = reference.at(model, CENTER)
+    assert np.isfinite(q.weights).all()
+
+
+def test_precisions_that_vanish(model):
+    """Sites of no precision, as of points that were not observed, stay without consequence."""
+    _, sites = interpolated(model, EP())
+    blank = np.arange(25) < 5
+    blanked = [
+        Sites(np.where(blank, 0.0, s.shift), np.where(blank, 0.0, s.precision)) for s in sites
+    ]
+    reference = InterpolatedSites.fit(EP(), design(), blanked, CENTER, SCALE)
+    found = reference.sites_at(np.array([1.3, -0.6]))
+    assert np.all(found.precision[:5] < 1e-10)
+    assert np.all(np.abs(found.shift[:5]) < 1e-10)
+    assert np.isfinite(reference.at(model, CENTER).weights).all()
+
+
+def test_several_functions_keep_their_shifts():
+    """A softmax model has a shift for each row and class, of either sign."""
+    X, _ = toy_classes(12, 2, seed=2)
+    covariance = make_covariance(default_kernel(2), X)
+    likelihood = Softmax(3)
+    hyperprior = default_hyperprior(covariance, likelihood, "paper")
+    model = ClasswiseGP(covariance, Observations(likelihood, np.arange(12) % 3.0), hyperprior)
+    theta = design(8)
+    fits = [Laplace(tol=1e-8).fit(model, t).q for t in theta]
+    sites = [q.sites for q in fits]
+    reference = InterpolatedSites.fit(Laplace(), theta, sites, CENTER, SCALE)
+    for t, q in zip(theta, fits, strict=True):
+        assert relative_error(reference.sites_at(t).shift, q.sites.shift) < 1e-3
+        assert relative_error(reference.at(model, t).mean, q.mean) < 1e-2
+
+
+@both_approximations
+def test_the_sequential_rows_are_the_same_for_all_theta(model, approximation):
+    sequential_rows = np.array([7, 2, 11])
+    reference, _ = interpolated(model, approximation, sequential_rows=sequential_rows)
+    for theta in design()[:2]:
+        density = reference.at(model, theta)
+        assert isinstance(density, SequentialApproximation)
+        assert_array_equal(density.rows, sequential_rows)
+        assert_array_equal(density.q.sites, reference.sites_at(theta))
+    assert len(interpolated(model, approximation)[0].sequential_rows) == 0

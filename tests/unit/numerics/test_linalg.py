@@ -1,0 +1,379 @@
+"""Every routine against numpy, what it does to its arguments, and what it counts."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skgpmcmc.numerics import linalg
+from skgpmcmc.numerics.linalg import NotPositiveDefiniteError, OperationCount, count_operations
+
+from ...helpers import in_one_test
+
+ORDERS = ("C", "F")
+
+
+def spd(n, seed=0):
+    rng = np.random.default_rng(seed)
+    A = rng.standard_normal((n, n + 3))
+    return A @ A.T / n + 0.1 * np.eye(n)
+
+
+def factor(n, seed=0):
+    return np.asfortranarray(np.linalg.cholesky(spd(n, seed)))
+
+
+@pytest.fixture
+def right_hand_sides():
+    rng = np.random.default_rng(1)
+    return [
+        rng.standard_normal(7),
+        rng.standard_normal((7, 3)),
+        np.asfortranarray(rng.standard_normal((7, 3))),
+        rng.standard_normal((7, 12)),
+    ]
+
+
+# --- values, and arguments left alone -------------------------------------------------------------
+
+
+@in_one_test("order", ORDERS)
+@in_one_test("n", [1, 7, 150, 300])  # beyond the block size of LAPACK, and our own
+def test_cholesky_is_numpys_and_leaves_its_argument_alone(n, order):
+    A = spd(n).copy(order=order)
+    before = A.copy()
+    L = linalg.cholesky(A)
+    assert_allclose(L, np.linalg.cholesky(A), atol=1e-13)
+    assert_array_equal(np.triu(L, 1), 0.0)
+    assert L.flags.f_contiguous
+    assert_array_equal(A, before)
+
+
+def test_cholesky_reads_the_lower_triangle_only():
+    A = spd(6)
+    assert_array_equal(linalg.cholesky(np.tril(A)), linalg.cholesky(A))
+
+
+@in_one_test("n", [6, 300])
+def test_cholesky_works_in_place_when_allowed_and_in_fortran_order(n):
+    A = spd(n).copy(order="F")
+    expected = np.linalg.cholesky(A)
+    L = linalg.cholesky(A, overwrite=True)
+    assert np.shares_memory(L, A)
+    assert_allclose(A, expected, atol=1e-13)
+
+
+@in_one_test("transpose", [False, True])
+def test_solve_lower(right_hand_sides, transpose):
+    L = factor(7)
+    matrix = L.T if transpose else L
+    for B in right_hand_sides:
+        before = B.copy()
+        X = linalg.solve_lower(L, B, transpose=transpose)
+        assert X.shape == B.shape
+        assert_allclose(matrix @ X, B, atol=1e-12)
+        assert_array_equal(B, before)
+
+
+def test_solve_lower_works_in_place_when_allowed_and_in_fortran_order(right_hand_sides):
+    L, B = factor(7), right_hand_sides[2]
+    expected = np.linalg.solve(L, B)
+    X = linalg.solve_lower(L, B, overwrite=True)
+    assert np.shares_memory(X, B)
+    assert_allclose(B, expected, atol=1e-12)
+
+
+def test_cholesky_solve(right_hand_sides):
+    L = factor(7)
+    for B in right_hand_sides:
+        before = B.copy()
+        X = linalg.cholesky_solve(L, B)
+        assert X.shape == B.shape
+        assert_allclose(L @ L.T @ X, B, atol=1e-11)
+        assert_array_equal(B, before)
+
+
+@in_one_test("n", [1, 7, 64, 65, 129, 300])  # halves are inverted from 65 on
+def test_lower_inverse(n):
+    L = factor(n)
+    before = L.copy()
+    inverse = linalg.lower_inverse(L)
+    assert_allclose(inverse @ L, np.eye(n), atol=1e-12)
+    assert_allclose(L @ inverse, np.eye(n), atol=1e-12)
+    assert_array_equal(np.triu(inverse, 1), 0.0)
+    assert inverse.flags.f_contiguous
+    assert_array_equal(L, before)
+
+
+@in_one_test("n", [1, 7, 150])
+def test_lower_gram_is_the_lower_triangle(n):
+    L = factor(n)
+    before = L.copy()
+    gram = linalg.lower_gram(L)
+    assert_allclose(gram, np.tril(L.T @ L), atol=1e-12)
+    assert gram.flags.f_contiguous
+    assert_array_equal(L, before)
+
+
+@pytest.mark.parametrize("n", [1, 7, 150])
+@pytest.mark.parametrize("brief", [linalg._MULTIPLICATIONS_PER_CALL, 10**5])
+def test_lower_gram_in_place(monkeypatch, n, brief):
+    """Also by halves, and in pieces."""
+    monkeypatch.setattr(linalg, "_MULTIPLICATIONS_PER_CALL", brief)
+    L = factor(n)
+    expected = np.tril(L.T @ L)
+    gram = linalg.lower_gram(L, overwrite=True)
+    assert np.shares_memory(gram, L)
+    assert_allclose(gram, expected, atol=1e-12)
+
+
+@in_one_test("n", [1, 7, 150])
+def test_cholesky_inverse(n):
+    A = spd(n)
+    inverse = linalg.cholesky_inverse(linalg.cholesky(A))
+    assert_allclose(inverse, np.tril(np.linalg.inv(A)), rtol=1e-8, atol=1e-10)
+
+
+@in_one_test("n", [1, 7, 33, 150])
+def test_cholesky_pullback(n):
+    """Against differences of a weighted sum over the factor, in some symmetric directions."""
+    A, L = spd(n), factor(n)
+    rng = np.random.default_rng(3)
+    weights = rng.standard_normal((n, n))
+    before = weights.copy()
+    bar = linalg.cholesky_pullback(L, weights)
+    assert_array_equal(weights, before)
+    assert_array_equal(np.triu(bar, 1), 0.0)
+    step = 1e-5
+    for _ in range(3):
+        change = rng.standard_normal((n, n)) / n
+        change = change + change.T
+        up, down = (np.linalg.cholesky(A + h * change) for h in (step, -step))
+        expected = (np.tril(weights) * (up - down)).sum() / (2.0 * step)
+        assert (bar * change).sum() == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+@in_one_test("n", [1, 7])
+def test_transposed_lower_product(n):
+    L, x = factor(n), np.random.default_rng(0).standard_normal(n)
+    assert_allclose(linalg.transposed_lower_product(L, x), L.T @ x, atol=1e-14)
+    B = np.outer(x, [1.0, -2.0])
+    assert_allclose(linalg.transposed_lower_product(L, B), L.T @ B, atol=1e-14)
+
+
+@in_one_test(("k", "n", "m"), [(5, 7, 40), (40, 7, 5), (1, 7, 3), (7, 1, 3), (0, 7, 3), (7, 0, 3)])
+def test_product_of_matrices_of_any_shape(k, n, m):
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((k, n)), rng.standard_normal((n, m))
+    for left, right in ((A, B), (np.asfortranarray(A), np.asfortranarray(B))):
+        product = linalg.product(left, right)
+        assert product.flags.f_contiguous
+        assert_allclose(product, A @ B, atol=1e-13)
+    assert_allclose(linalg.product(A, np.ones(n)), A.sum(axis=1), atol=1e-13)
+
+
+@in_one_test("shape", [(40, 7), (7, 7), (5, 1)])
+@in_one_test("order", ORDERS)
+def test_gram_of_a_tall_matrix(shape, order):
+    A = np.random.default_rng(0).standard_normal(shape).copy(order=order)
+    before = A.copy()
+    gram = linalg.tall_gram(A)
+    assert gram.flags.f_contiguous
+    assert_allclose(np.tril(gram), np.tril(A.T @ A), atol=1e-13)
+    assert_array_equal(A, before)
+
+
+def test_eigenpairs():
+    A = np.random.default_rng(0).standard_normal((9, 9))
+    A = A @ A.T
+    values, vectors = linalg.eigenpairs(A, 4)
+    assert_allclose(values, np.linalg.eigvalsh(A)[-4:], rtol=1e-12)
+    assert_allclose(A @ vectors, vectors * values, atol=1e-12)
+
+
+def test_gram_of_the_inverse_factor_is_the_inverse():
+    A = spd(9)
+    gram = linalg.lower_gram(linalg.lower_inverse(linalg.cholesky(A)))
+    assert_allclose(gram, np.tril(np.linalg.inv(A)), rtol=1e-10, atol=1e-12)
+
+
+def test_lower_product_reads_the_lower_triangle_only(right_hand_sides):
+    L = factor(7)
+    garbage = np.asfortranarray(L + np.triu(np.full((7, 7), np.nan), 1))
+    for B in right_hand_sides:
+        before = B.copy()
+        for matrix in (L, garbage):
+            assert_allclose(linalg.lower_product(matrix, B), L @ B, atol=1e-13)
+        assert_array_equal(B, before)
+
+
+def test_product(right_hand_sides):
+    A = spd(7)
+    for B in right_hand_sides:
+        assert_allclose(linalg.product(A, B), A @ B, atol=1e-13)
+
+
+def test_half_log_det():
+    A = spd(9)
+    assert linalg.half_log_det(linalg.cholesky(A)) == pytest.approx(
+        0.5 * np.linalg.slogdet(A).logabsdet, abs=1e-12
+    )
+
+
+def test_add_outer_works_in_place_in_fortran_order():
+    A = np.asfortranarray(np.arange(16.0).reshape(4, 4))
+    x, y = np.arange(4.0), np.array([1.0, -1.0, 0.5, 2.0])
+    expected = A + np.outer(x, y)
+    assert np.shares_memory(linalg.add_outer(A, x, y), A)
+    assert_array_equal(A, expected)
+
+
+@in_one_test("order", ORDERS)
+@in_one_test("values", [2.0, np.arange(4.0)], ids=["number", "vector"])
+def test_add_to_diagonal_works_in_place(order, values):
+    A = np.arange(16.0).reshape(4, 4).copy(order=order)
+    expected = A + np.diag(np.broadcast_to(values, 4))
+    assert linalg.add_to_diagonal(A, values) is A
+    assert_array_equal(A, expected)
+
+
+# --- failures -------------------------------------------------------------------------------------
+
+
+@in_one_test("pivot", [0, 3, 5])
+def test_an_indefinite_matrix_is_refused(pivot):
+    A = np.eye(6)
+    A[pivot, pivot] = -1e-12
+    with pytest.raises(NotPositiveDefiniteError, match="pivot"):
+        linalg.cholesky(A)
+
+
+def test_a_singular_matrix_is_refused():
+    with pytest.raises(NotPositiveDefiniteError):
+        linalg.cholesky(np.zeros((3, 3)))
+
+
+@in_one_test("bad", [np.nan, np.inf])
+@in_one_test(("n", "i", "j"), [(4, 0, 0), (4, 3, 0), (4, 3, 3), (150, 149, 2)])
+def test_what_is_not_finite_is_refused(bad, n, i, j):
+    A = spd(n)
+    A[i, j] = A[j, i] = bad
+    with pytest.raises(NotPositiveDefiniteError):
+        linalg.cholesky(A)
+
+
+@in_one_test("routine", [linalg.lower_inverse, lambda L: linalg.solve_lower(L, L)])
+def test_a_singular_factor_is_refused(routine):
+    L = factor(5)
+    L[2, 2] = 0.0
+    with pytest.raises(NotPositiveDefiniteError, match="singular at pivot 3"):
+        routine(L)
+
+
+def test_the_error_is_numpys_linalg_error():
+    assert issubclass(NotPositiveDefiniteError, np.linalg.LinAlgError)
+
+
+# --- the counter ----------------------------------------------------------------------------------
+
+
+def spend(n, m):
+    """One call of everything, with m columns."""
+    A = spd(n)
+    B = np.ones((n, m))
+    L = linalg.cholesky(A)
+    linalg.lower_gram(linalg.lower_inverse(L))
+    linalg.solve_lower(L, B)
+    linalg.cholesky_solve(L, B)
+    linalg.product(A, B)
+    linalg.lower_product(L, B)
+
+
+@in_one_test(("n", "m"), [(8, 8), (8, 2), (8, 24)])
+def test_counts_are_calls_weighted_by_columns(n, m):
+    with count_operations() as count:
+        spend(n, m)
+    whole, share = n**3, n * n * m
+    assert count == OperationCount(
+        cholesky=whole, inverse=whole, product=whole + 2.0 * share, triangular_solve=3.0 * share
+    )
+    assert count.total == 3.0 * whole + 5.0 * share
+    in_factorizations = count.per(n)
+    assert in_factorizations.cholesky == in_factorizations.inverse == 1.0
+    assert in_factorizations.total == 3.0 + 5.0 * m / n
+
+
+def test_products_count_as_many_multiplications_as_there_are():
+    A = np.ones((12, 3))
+    with count_operations() as count:
+        linalg.product(A, np.ones((3, 5)))
+        linalg.product(A.T, np.ones(12))
+        linalg.tall_gram(A)
+    assert count == OperationCount(product=12 * 3 * 5 + 3 * 12 + 3 * 3 * 12)
+
+
+def test_a_vector_is_one_column():
+    L = factor(8)
+    with count_operations() as count:
+        linalg.solve_lower(L, np.ones(8))
+        linalg.cholesky_solve(L, np.ones(8))
+        linalg.lower_product(L, np.ones(8))
+        linalg.product(L, np.ones(8))
+    assert count == OperationCount(triangular_solve=3.0 * 64.0, product=2.0 * 64.0)
+
+
+def test_a_factorization_that_fails_has_been_paid_for():
+    with count_operations() as count, pytest.raises(NotPositiveDefiniteError):
+        linalg.cholesky(-np.eye(3))
+    assert count.per(3).cholesky == 1.0
+
+
+def test_nested_counts_reach_the_outer_one_once():
+    with count_operations() as outer:
+        linalg.cholesky(np.eye(3))
+        with count_operations() as inner:
+            linalg.cholesky(np.eye(3))
+            with count_operations() as innermost:
+                linalg.cholesky(np.eye(3))
+        linalg.cholesky(np.eye(3))
+    assert (innermost.cholesky, inner.cholesky, outer.cholesky) == (27.0, 54.0, 108.0)
+
+
+def test_a_count_survives_an_error_inside_it():
+    with count_operations() as outer:
+        with pytest.raises(NotPositiveDefiniteError), count_operations():
+            linalg.cholesky(-np.eye(3))
+        linalg.cholesky(np.eye(3))
+    assert outer.per(3).cholesky == 2.0
+
+
+def test_nothing_is_counted_outside():
+    with count_operations() as count:
+        pass
+    linalg.cholesky(np.eye(3))
+    assert count.total == 0.0
+
+
+def test_counts_add():
+    count = OperationCount(1.0, 2.0, 3.0, 4.0)
+    count.add(OperationCount(0.5, 0.25, 0.0, 1.0))
+    assert count == OperationCount(1.5, 2.25, 3.0, 5.0)
+
+
+# --- ridge regression -----------------------------------------------------------------------------
+
+
+@in_one_test("shape", [(), (4,)])
+def test_ridge_regression_solves_the_normal_equations(shape):
+    rng = np.random.default_rng(0)
+    features, targets = rng.standard_normal((9, 3)), rng.standard_normal((9, *shape))
+    precision = np.array([0.1, 1.0, 10.0])
+    expected = np.linalg.solve(features.T @ features + np.diag(precision), features.T @ targets)
+    assert_allclose(linalg.ridge_regression(features, targets, precision), expected)
+
+
+def test_ridge_regression_does_not_mind_sizes():
+    rng = np.random.default_rng(0)
+    features, terms = rng.standard_normal((9, 3)), np.array([1.0, -2.0, 3.0])
+    size = np.array([1e12, 1.0, 1e-4])
+    found = linalg.ridge_regression(features * size, features @ terms, np.full(3, 1e-30))
+    assert_allclose(found * size, terms)

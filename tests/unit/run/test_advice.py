@@ -1,0 +1,197 @@
+"""What the warning about convergence says: what failed and only that, and how bad it is."""
+
+import re
+
+import numpy as np
+
+from skgpmcmc.numerics.linalg import OperationCount
+from skgpmcmc.run import ConvergenceGoal, Diagnostics, convergence_message, draws_wanted, remedy
+from skgpmcmc.run.advice import USABLE_ESS, USABLE_RHAT, USELESS_ESS, USELESS_RHAT
+from skgpmcmc.run.diagnostics import plain_name
+
+from ...helpers import in_one_test
+
+GOAL = ConvergenceGoal(1.01, 400.0)
+
+
+def diagnostics(r_hat, bulk, tail, classes=None, in_use=None):
+    r_hat = np.atleast_1d(np.asarray(r_hat, dtype=float))
+    n = len(r_hat)
+    return Diagnostics(
+        names=["k1__constant_value", "k2__length_scale"][:n],
+        classes=classes,
+        r_hat=r_hat,
+        ess_bulk=np.broadcast_to(np.asarray(bulk, dtype=float), n),
+        ess_tail=np.broadcast_to(np.asarray(tail, dtype=float), n),
+        mcse_mean=np.full(n, 0.1),
+        acceptance_rate={},
+        log_likelihood_sd=np.zeros(1),
+        emulators=[],
+        operations=OperationCount(),
+        sampling_operations=OperationCount(),
+        n_likelihood_evaluations=0.0,
+        n_sampling_evaluations=0.0,
+        n_failed=0,
+        seconds_warmup=0.0,
+        seconds_sampling=0.0,
+        in_use=in_use or {},
+    )
+
+
+def message(r_hat, bulk, tail, max_rhat=1.01, target_ess=None, **kwargs):
+    goal = ConvergenceGoal(max_rhat, target_ess)
+    return convergence_message(diagnostics(r_hat, bulk, tail, **kwargs), goal)
+
+
+@in_one_test(
+    ("numbers", "named"),
+    [
+        ((1.5, 400, 400), ["R-hat"]),
+        ((0.995, 97, 400), ["bulk effective sample size"]),
+        ((0.995, 400, 97), ["tail effective sample size"]),
+        ((1.02, 97, 400), ["R-hat", "bulk effective sample size"]),
+        ((1.02, 20, 30), ["R-hat", "bulk effective sample size", "tail effective sample size"]),
+    ],
+)
+def test_only_what_failed_is_named(numbers, named):
+    found = re.findall(r"([\w -]+?) [\d.]+ \(wanted", message(*numbers))
+    assert [part.strip(" ,:") for part in found] == named
+
+
+def test_chains_that_suffice_get_no_message():
+    assert message(1.01, 100, 100) is None
+    assert message([1.0, 1.0], [100, 300], [100, 300]) is None
+
+
+def test_each_measure_names_its_own_worst_row_and_all_that_fail_are_listed():
+    text = message([1.3, 1.0], [150, 60], [200, 200])
+    assert "R-hat 1.300 (wanted: at most 1.01) of 'k1__constant_value'" in text
+    assert "bulk effective sample size 60 (wanted: at least 100) of 'k2__length_scale'" in text
+    assert "for ['k1__constant_value', 'k2__length_scale']" in text
+    assert "['k2__length_scale']" in message([1.0, 1.0], [150, 60], [200, 200])
+    assert "of 'k1__constant_value (class spam)'" in message(1.3, 150, 200, classes=["spam"])
+
+
+@in_one_test(
+    ("numbers", "bounds", "shown"),
+    [
+        ((1.0, 99.97, 400), {}, "99.97 (wanted: at least 100)"),
+        ((1.0, 99.4, 400), {}, "99 (wanted: at least 100)"),
+        ((1.01003, 400, 400), {}, "1.01003 (wanted: at most 1.01)"),
+        ((1.0112, 400, 400), {}, "1.011 (wanted: at most 1.01)"),
+        ((np.inf, 0, 0), {}, "R-hat inf (wanted: at most 1.01)"),
+        # 251 would be above the bound, and 250.6 is the bound.
+        ((1.0, 250.57, 400), {"target_ess": 250.6}, "size 250.57 (wanted: at least 250.6)"),
+        ((1.0, 57, 400), {"target_ess": 1e6}, "57 (wanted: at least 1000000)"),
+    ],
+)
+def test_the_number_shown_differs_from_the_bound(numbers, bounds, shown):
+    assert shown in message(*numbers, **bounds)
+
+
+def test_words_are_graded_by_how_far_off_the_chains_are():
+    slight, poor, useless = message(1.012, 400, 400), message(1.1, 400, 400), message(1.8, 400, 400)
+    assert slight.startswith("Chains are slightly short of the target")
+    assert "usable: posterior means are known to about 0.05 posterior standard deviations" in slight
+    assert poor.startswith("Chains have not converged")
+    assert "Predictions may be unreliable." in poor
+    assert useless.startswith("Chains are far from convergence")
+    assert "Do not use these draws." in useless
+
+
+@in_one_test("which", ["bulk", "tail"])
+def test_grades_by_the_effective_sample_size(which):
+    def grade(ess):
+        sizes = {"bulk": 400.0, "tail": 400.0, which: ess}
+        return message(1.0, sizes["bulk"], sizes["tail"]).split(" for ")[0]
+
+    grades = [grade(ess) for ess in (USABLE_ESS, USABLE_ESS - 1, USELESS_ESS, USELESS_ESS - 1)]
+    assert grades[0] != grades[1] == grades[2] != grades[3]
+
+
+def test_grades_by_r_hat():
+    grades = [
+        message(r_hat, 400, 400).split(" for ")[0]
+        for r_hat in (USABLE_RHAT, USABLE_RHAT + 1e-6, USELESS_RHAT, USELESS_RHAT + 1e-6)
+    ]
+    assert grades[0] != grades[1] == grades[2] != grades[3]
+
+
+@in_one_test(
+    ("numbers", "n_draws", "wanted"),
+    [
+        ((1.0, 200, 300), 1000, 2300),  # half of the 400 that are wanted, and a tenth more
+        ((1.0, 300, 100), 1000, 4500),
+        ((1.0, 399, 400), 120, 140),  # more than there are
+        ((1.03, 400, 400), 1000, 3400),  # R-hat - 1 falls as one over the number
+        ((1.03, 100, 400), 1000, 4500),
+        ((1.0, 380, 400), 7, 9),
+        ((1.5, 400, 400), 1000, None),  # chains that disagree say nothing of their rate
+        ((1.0, 5, 400), 1000, None),
+        ((np.inf, 0, 0), 1000, None),
+    ],
+)
+def test_how_many_draws_are_enough_by_the_rate_so_far(numbers, n_draws, wanted):
+    assert draws_wanted(diagnostics(*numbers), n_draws, GOAL) == wanted
+
+
+def test_as_many_draws_as_are_said_to_be_enough_are_enough():
+    """Chains of that length have converged, if they go on at the same rate."""
+    n = draws_wanted(diagnostics(1.03, 120, 150), 700, GOAL)
+    later = diagnostics(1.0 + 0.03 * 700 / n, 120 * n / 700, 150 * n / 700)
+    assert convergence_message(later, GOAL) is None
+    assert (
+        draws_wanted(diagnostics(1.03, 120, 150), 700, ConvergenceGoal(1.0, 400.0)) is None
+    )  # never R-hat 1
+
+
+def test_the_advice_fits_the_case():
+    def advice(*numbers, **kwargs):
+        return remedy(diagnostics(*numbers), 1000, GOAL, **kwargs)
+
+    assert "set n_draws=2300 (warm_start=True" in advice(1.0, 200, 300)
+    assert "sampler=" not in advice(1.0, 200, 300)
+    assert "sampler='pm'" in advice(1.0, 200, 300, faster="pm")
+    # Chains at R-hat 3 need no more of the same.
+    assert advice(3.0, 5, 12, faster="pm") == (
+        "To do better, use sampler='pm', which needs far fewer draws. See diagnostics_."
+    )
+    alone = advice(3.0, 5, 12)
+    assert "increase n_draws" in alone
+    assert "TraceDisplay" in alone
+    assert "n_draws=" not in alone
+
+
+def test_the_advice_names_noise_that_stops_chains():
+    noisy = diagnostics(1.0, 200, 300)
+    vars(noisy).update(log_likelihood_sd=np.array([0.3, 2.5, np.nan]))
+    said = remedy(noisy, 1000, GOAL)
+    assert "Increase n_importance: the log-likelihood noise is 2.5" in said
+    assert "n_importance" not in remedy(diagnostics(1.0, 200, 300), 1000, GOAL)
+
+
+def test_the_table_says_what_was_in_use():
+    used = {"sampler": "pm", "approximation": "ep", "n_importance": "auto"}
+    lines = str(diagnostics(1.0, 400, 400, in_use=used)).splitlines()
+    assert lines[-1] == "in use: sampler pm, approximation ep, n_importance auto"
+
+
+def test_the_table_says_in_words_what_a_kernel_calls_by_its_own_names():
+    head, variance, length_scale, *_ = str(diagnostics([1.0, 1.0], 400, 400)).splitlines()
+    assert head.startswith("hyper-parameter ")
+    assert variance.split()[:3] == ["k1__constant_value", "variance", "1.000"]
+    assert length_scale.split()[:3] == ["k2__length_scale", "length-scale", "1.000"]
+    assert len({line.index("1.000") for line in (variance, length_scale)}) == 1
+
+
+@in_one_test(
+    ("name", "words"),
+    [
+        ("length_scale", "length-scale"),
+        ("k1__k2__length_scale[3]", "length-scale"),
+        ("k2__noise_level", "noise variance"),
+        ("shape", ""),
+    ],
+)
+def test_plain_names(name, words):
+    assert plain_name(name) == words

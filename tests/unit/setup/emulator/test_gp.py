@@ -1,0 +1,357 @@
+"""The emulator of a log evidence, its correction, and the posterior made of both."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, ExpSineSquared
+
+from skgpmcmc.model import HyperPrior
+from skgpmcmc.numerics.quadratic import Quadratic
+from skgpmcmc.setup.emulator.gp import Coordinates, Emulator, find_flattening
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.emulator.posterior import EmulatedPosterior
+
+from ....helpers import finite_difference, make_model, toy_classes
+
+OPTIONS = EmulatorOptions(compression_span=10.0)
+SD = np.array([0.6, 0.9, 0.4])
+CENTER = np.array([1.0, -0.5, 0.3])
+
+
+def smooth(theta):
+    """A skewed log density of three coordinates, with its gradient."""
+    z = (theta - CENTER) / SD
+    value = -(np.logaddexp(z, -2.0 * z).sum(axis=-1)) - 0.3 * z[..., 0] * z[..., 1]
+    up, down = np.exp(z), np.exp(-2.0 * z)
+    gradient = -(up - 2.0 * down) / (up + down)
+    gradient[..., 0] -= 0.3 * z[..., 1]
+    gradient[..., 1] -= 0.3 * z[..., 0]
+    return value - 100.0, gradient / SD
+
+
+def typical(size, seed=0, spread=1.0):
+    return CENTER + spread * SD * np.random.default_rng(seed).standard_normal((size, 3))
+
+
+def fitted(size=60, *, flat=None, spread=1.5):
+    theta = typical(size, seed=1, spread=spread)
+    values, gradients = smooth(theta)
+    flat = np.zeros(3) if flat is None else flat
+    return Emulator.fit(
+        theta, values, gradients, draws=typical(200), flat=flat, options=OPTIONS
+    ), theta
+
+
+# --- coordinates ----------------------------------------------------------------------------------
+
+
+def test_only_lengths_in_units_of_the_inputs_are_flattened():
+    X, y = toy_classes(8, 1, seed=0)
+    flat = find_flattening(make_model(X, y, kernel=RBF() + ExpSineSquared()), 0.005)
+    assert flat[0] > 0.0
+    assert_array_equal(flat[1:], 0.0)
+
+
+def test_coordinates_standardize_draws():
+    coordinates = Coordinates.typical(typical(300), np.zeros(3))
+    z, _ = coordinates.at(typical(300))
+    assert_allclose(z.mean(axis=0), 0.0, atol=1e-12)
+    assert_allclose(z.std(axis=0), 1.0, atol=1e-12)
+    stretched, slopes = coordinates.stretch(np.full(3, 2.0)).at(typical(300))
+    assert_allclose(stretched, 0.5 * z, atol=1e-12)
+    assert_allclose(slopes, 0.5 / coordinates.scale * np.ones((300, 3)), atol=1e-12)
+
+
+def test_long_length_scales_are_flattened():
+    flat = np.array([0.0, 0.01, 0.01])
+    coordinates = Coordinates(flat, np.zeros(3), np.ones(3))
+    theta = np.array([[40.0, -3.0, 20.0], [-40.0, 2.0, 45.0]])
+    z, slopes = coordinates.at(theta)
+    expected = -0.5 * np.log(np.exp(-2.0 * theta) + flat)
+    assert_allclose(z, expected, atol=1e-9)
+    assert_array_equal(z[:, 0], theta[:, 0])
+    assert_allclose(slopes[:, 0], 1.0)
+    assert_allclose(z[:, 2], -0.5 * np.log(0.01), atol=1e-9)
+    assert np.all(slopes[:, 2] < 1e-12)
+    here = np.array([0.3, 2.1, 2.6])
+    for j in range(3):
+        numeric = finite_difference(lambda t, j=j: coordinates.at(t)[0][j], here)
+        assert numeric[j] == pytest.approx(coordinates.at(here)[1][j], rel=1e-7)
+
+
+# --- emulator -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flat", [np.zeros(3), np.array([0.0, 0.05, 0.05])], ids=["plain", "flat"])
+def test_values_and_gradients_at_the_nodes(flat):
+    emulator, theta = fitted(flat=flat)
+    value, gradient = emulator.value_and_gradient(theta)
+    expected, slopes = smooth(theta)
+    near = expected > expected.max() - 8.0
+    assert near.sum() > 40
+    assert_allclose(value[near], expected[near], atol=2e-2)
+    assert_allclose(gradient[near], slopes[near], atol=5e-2)
+
+
+def test_prediction_between_the_nodes():
+    emulator, _ = fitted()
+    theta = typical(200, seed=2)
+    error = emulator.value_and_gradient(theta)[0] - smooth(theta)[0]
+    assert np.sqrt(np.mean(error**2)) < 0.05
+
+
+@pytest.mark.parametrize("flat", [np.zeros(3), np.array([0.0, 0.05, 0.05])], ids=["plain", "flat"])
+def test_gradient_is_that_of_the_value(flat):
+    emulator, _ = fitted(flat=flat)
+    for theta in [*typical(5, seed=3), CENTER + 4.0 * SD, CENTER - 5.0 * SD]:
+        value, gradient = emulator.value_and_gradient(theta)
+        expected = finite_difference(lambda t: float(emulator.value_and_gradient(t)[0]), theta)
+        assert np.shape(value) == ()
+        assert_allclose(gradient, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+def test_a_batch_equals_its_rows():
+    emulator, _ = fitted()
+    theta = typical(12, seed=4).reshape(3, 4, 3)
+    value, gradient = emulator.value_and_gradient(theta)
+    assert value.shape == (3, 4)
+    assert gradient.shape == (3, 4, 3)
+    for i in np.ndindex(3, 4):
+        one = emulator.value_and_gradient(theta[i])
+        assert value[i] == pytest.approx(one[0], abs=1e-9)
+        assert_allclose(gradient[i], one[1], atol=1e-9)
+
+
+def test_hopeless_points_do_not_spoil_the_others():
+    """Log evidences a thousand lower, with gradients to match, are only known to be low."""
+    theta = typical(40, seed=5)
+    values, gradients = smooth(theta)
+    far = CENTER + np.array([[12.0, 0.0, 0.0], [0.0, -12.0, 0.0]]) * SD
+    theta = np.concatenate([theta, far])
+    values = np.append(values, values.max() - np.array([1000.0, 3000.0]))
+    steep = np.array([[-500.0, 0.0, 0.0], [0.0, 800.0, 0.0]])
+    gradients = np.concatenate([gradients, steep])
+    emulator = Emulator.fit(
+        theta, values, gradients, draws=typical(200), flat=np.zeros(3), options=OPTIONS
+    )
+    near = typical(100, seed=6, spread=0.8)
+    error = emulator.value_and_gradient(near)[0] - smooth(near)[0]
+    assert np.sqrt(np.mean(error**2)) < 0.2
+    low, _ = emulator.value_and_gradient(far)
+    assert_allclose(low, values.max() - OPTIONS.deepest(3))  # all that matters
+
+
+def test_extremely_far_away_everything_is_finite():
+    emulator, _ = fitted()
+    theta = np.array([[60.0, -60.0, 60.0], [-300.0, 300.0, 0.0]])
+    value, gradient = emulator.value_and_gradient(theta)
+    assert np.isfinite(value).all()
+    assert np.isfinite(gradient).all()
+
+
+def test_one_hyper_parameter():
+    theta = np.linspace(-2.0, 2.0, 7)[:, None]
+    emulator = Emulator.fit(
+        theta,
+        -0.5 * theta[:, 0] ** 2,
+        -theta,
+        draws=np.random.default_rng(7).standard_normal((100, 1)),
+        flat=np.zeros(1),
+        options=OPTIONS,
+    )
+    value, gradient = emulator.value_and_gradient(np.array([[0.5], [1.3]]))
+    assert_allclose(value, [-0.125, -0.845], atol=0.01)
+    assert_allclose(gradient[:, 0], [-0.5, -1.3], atol=0.02)
+
+
+# --- correction -----------------------------------------------------------------------------------
+
+
+def quadratic(theta):
+    z = (theta - CENTER) / SD
+    return 0.7 + z @ [0.3, -0.2, 0.1] + (z * z) @ [0.05, 0.0, -0.1] + 0.2 * z[..., 0] * z[..., 2]
+
+
+def test_a_quadratic_is_recovered():
+    theta = typical(80, seed=8)
+    fit = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=1e-4, term_sd=1.0)
+    new = typical(20, seed=9, spread=0.8)
+    assert_allclose(fit.value_and_gradient(new)[0], quadratic(new), atol=1e-2)
+
+
+def test_weak_evidence_leaves_the_terms_near_zero():
+    theta = typical(10, seed=8)
+    rng = np.random.default_rng(10)
+    values = 3.0 + rng.standard_normal(10)
+    fit = Quadratic.fit(theta, values, CENTER, SD, noise=10.0, term_sd=0.1)
+    assert fit.constant == pytest.approx(values.mean(), abs=0.1)
+    assert max(np.abs(fit.linear).max(), np.abs(fit.curvature).max()) < 0.02
+
+
+def test_noisy_points_count_less():
+    theta = typical(60, seed=11)
+    noise = np.where(np.arange(60) < 30, 0.01, 10.0)
+    values = quadratic(theta) + np.where(np.arange(60) < 30, 0.0, 5.0)
+    fit = Quadratic.fit(theta, values, CENTER, SD, noise=noise, term_sd=1.0)
+    assert_allclose(fit.value_and_gradient(theta[:30])[0], quadratic(theta[:30]), atol=0.05)
+
+
+def test_the_correction_is_constant_beyond_three_units():
+    theta = typical(80, seed=8)
+    fit = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1, term_sd=1.0)
+    edge, beyond = CENTER + 3.0 * SD * [1, 0, 0], CENTER + 30.0 * SD * [1, 0, 0]
+    assert fit.value_and_gradient(beyond)[0] == pytest.approx(fit.value_and_gradient(edge)[0])
+    assert fit.value_and_gradient(beyond)[1][0] == 0.0
+    for point in [*typical(4, seed=12), CENTER + SD * [5.0, 0.2, -7.0]]:
+        expected = finite_difference(lambda t: float(fit.value_and_gradient(t)[0]), point)
+        assert_allclose(fit.value_and_gradient(point)[1], expected, atol=1e-8)
+
+
+def test_no_correction():
+    fit = Quadratic.flat(CENTER, SD)
+    value, gradient = fit.value_and_gradient(typical(4))
+    assert_array_equal(value, 0.0)
+    assert_array_equal(gradient, 0.0)
+
+
+# --- posterior ------------------------------------------------------------------------------------
+
+NAMES = ("a", "b", "c")
+PRIOR = HyperPrior(
+    NAMES, {"a": stats.gamma(2.0), "b": stats.lognorm(1.0), "c": stats.invgamma(2.0, scale=3.0)}
+)
+
+
+NONE = Quadratic.flat(CENTER, SD)
+
+
+def posterior(**changes):
+    emulator, theta = fitted()
+    correction = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1, term_sd=0.3)
+    settings = {"ceiling": 1e3, "log_floor": -1e3} | changes
+    low, high = theta.min(axis=0), theta.max(axis=0)
+    return EmulatedPosterior(PRIOR, emulator, correction, low, high, **settings)
+
+
+def test_inside_the_box_it_is_prior_times_emulated_likelihood():
+    target = posterior()
+    theta = typical(10, seed=13, spread=0.5)
+    expected = (
+        PRIOR.log_prob(theta)
+        + target.emulator.value_and_gradient(theta)[0]
+        + target.correction.value_and_gradient(theta)[0]
+    )
+    assert_allclose(target.log_prob(theta), expected, atol=1e-9)
+
+
+def test_all_of_it_is_raised_to_a_power():
+    target, theta = posterior(), typical(3, seed=15)
+    raised = target.to_power(0.5).to_power(0.8)
+    assert_allclose(raised.log_prob(theta), 0.4 * target.log_prob(theta), rtol=1e-12)
+
+
+def test_a_correction_moves_floor_and_ceiling():
+    """The shape stays where a correction is constant: what the evidence lacks is no news."""
+    plain = replace(posterior(log_floor=-110.0, ceiling=-104.0), correction=NONE)
+    shifted = plain.with_correction(replace(NONE, constant=30.0))
+    theta = typical(200, seed=15, spread=4.0)
+    assert_allclose(shifted.log_prob(theta), plain.log_prob(theta) + 30.0, atol=1e-9)
+    assert_array_equal(shifted.log_evidence(theta), plain.log_evidence(theta))
+
+
+def test_outside_the_box_the_likelihood_is_that_of_the_edge():
+    target = posterior()
+    inside = CENTER.copy()
+    beyond, edge = inside.copy(), inside.copy()
+    beyond[1], edge[1] = target.high[1] + 5.0, target.high[1]
+
+    def likelihood(theta):
+        return float(target.log_prob(theta) - PRIOR.log_prob(theta))
+
+    assert likelihood(beyond) == pytest.approx(likelihood(edge), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"log_floor": -103.0}, {"ceiling": -103.0}, {"power": 0.4}],
+    ids=["plain", "at the floor", "at the ceiling", "tempered"],
+)
+def test_gradient_of_the_posterior(changes):
+    target = posterior(**changes)
+    outside = CENTER + SD * [0.2, 9.0, -9.0]
+    for theta in [*typical(6, seed=14), outside]:
+        value, gradient = target.value_and_gradient(theta)
+        expected = finite_difference(lambda t: float(target.log_prob(t)), theta, 1e-4)
+        assert value == pytest.approx(float(target.log_prob(theta)), abs=1e-12)
+        assert_allclose(gradient, expected, atol=1e-5 * (1.0 + np.abs(expected).max()))
+
+
+def test_floor_and_ceiling_bound_the_likelihood():
+    target = posterior(log_floor=-110.0, ceiling=-104.0)
+    theta = typical(300, seed=15, spread=4.0)
+    log_lik = target.log_prob(theta) - PRIOR.log_prob(theta)
+    assert log_lik.min() >= -110.0
+    assert log_lik.max() <= np.logaddexp(-104.0, -110.0) + 1e-12
+    assert log_lik.min() < -109.9
+    assert log_lik.max() > -104.0
+
+
+def test_a_batch_of_the_posterior_equals_its_rows():
+    target = posterior(log_floor=-110.0)
+    theta = typical(9, seed=16, spread=2.0)
+    value, gradient = target.value_and_gradient(theta)
+    for i in range(9):
+        one = target.value_and_gradient(theta[i])
+        assert value[i] == pytest.approx(float(one[0]), abs=1e-9)
+        assert_allclose(gradient[i], one[1], atol=1e-8)
+
+
+def test_no_density_outside_the_prior():
+    bounded = HyperPrior(NAMES, {**PRIOR.distributions, "a": stats.uniform(0.5, 5.0)})
+    plain = posterior()
+    target = EmulatedPosterior(
+        bounded, plain.emulator, plain.correction, plain.low, plain.high, 1e3, -1e3
+    )
+    theta = np.array([CENTER, [np.log(6.0), -0.5, 0.3]])
+    value, gradient = target.value_and_gradient(theta)
+    assert np.isfinite(value[0])
+    assert value[1] == -np.inf
+    assert np.isfinite(gradient).all()
+
+
+def test_a_value_alone_is_that_with_its_gradient():
+    emulator, _ = fitted(20)
+    theta = typical(30, seed=14).reshape(5, 6, 3)
+    assert_allclose(emulator.value(theta), emulator.value_and_gradient(theta)[0], atol=1e-9)
+    assert emulator.value(theta[0, 0]).shape == ()
+
+
+def test_a_posterior_without_gradients_is_the_same():
+    emulator, _ = fitted(30)
+    names = ["a", "b", "c"]
+    hyperprior = HyperPrior(names, {name: stats.lognorm(1.0) for name in names})
+    rng = np.random.default_rng(15)
+    curvature = 0.05 * np.eye(3)
+    correction = Quadratic(CENTER, SD, 0.3, np.array([0.1, -0.2, 0.05]), curvature)
+    low, high = CENTER - 2.0 * SD, CENTER + 2.0 * SD
+    target = EmulatedPosterior(hyperprior, emulator, correction, low, high, -95.0, -120.0, 0.7)
+    theta = CENTER + 3.0 * SD * rng.standard_normal((200, 3))
+    assert_allclose(target.log_prob(theta), target.value_and_gradient(theta)[0], atol=1e-9)
+    assert_allclose(target.log_prob(theta[0]), target.value_and_gradient(theta[0])[0], atol=1e-9)
+
+
+def test_each_coordinate_gets_its_own_length_scale():
+    """A function that is wiggly in one direction and all but flat in another."""
+    theta = typical(80, seed=6, spread=1.5)
+    z = (theta - CENTER) / SD
+    values = np.sin(2.0 * z[:, 0]) - 0.02 * z[:, 1] ** 2
+    gradients = np.stack([2.0 * np.cos(2.0 * z[:, 0]), -0.04 * z[:, 1], 0.0 * z[:, 2]], axis=1) / SD
+    emulator = Emulator.fit(
+        theta, values, gradients, draws=typical(200), flat=np.zeros(3), options=OPTIONS
+    )
+    length_scales = emulator.coordinates.scale / SD
+    assert length_scales[0] < 0.5 * length_scales[1]
+    assert length_scales[0] < 0.5 * length_scales[2]

@@ -1,0 +1,435 @@
+"""What a set-up learns of the posterior of theta, and when it has learned enough."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+from skgpmcmc.approximations import EP, Laplace
+from skgpmcmc.chain import InProcessExecutor
+from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
+from skgpmcmc.model import HyperPrior, default_kernel
+from skgpmcmc.setup import Request
+from skgpmcmc.setup.emulator.design import Design
+from skgpmcmc.setup.emulator.learn import (
+    HeldOutBatch,
+    _weigh_draws,
+    explore_with_hmc,
+    learn_emulator,
+    refine_design,
+)
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.emulator.posterior import scales_of_root
+from skgpmcmc.setup.emulator.search import find_modes
+from skgpmcmc.transitions.surrogate import independence_acceptance
+
+from ....helpers import CutShort, Watched, in_one_test, make_model, seeded, toy_classes, z_score
+
+OPTIONS = EmulatorOptions()
+#: Nothing is learned by batches.
+NO_ROUNDS = replace(OPTIONS, most_rounds=0)
+
+
+def request_for(model, n_starts=4, seed=0, approximation=None):
+    rng = np.random.default_rng(seed)
+    starts = [model.hyperprior.sample(rng) for _ in range(n_starts)]
+    return Request(model, approximation or Laplace(), starts, [None] * n_starts, rng, None, 0)
+
+
+def with_options(known, **changes):
+    return replace(known, options=replace(known.options, **changes))
+
+
+@pytest.fixture(scope="module")
+def begun():
+    """After the searches, and with a first scale."""
+    return learn_emulator(
+        request_for(make_model(*toy_classes(30, 2, 0))), InProcessExecutor(), NO_ROUNDS
+    )
+
+
+@pytest.fixture(scope="module")
+def complete(begun):
+    return refine_design(with_options(begun, most_rounds=OPTIONS.most_rounds), InProcessExecutor())
+
+
+# --- batches, and the criterion -------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def two_rounds(begun):
+    """Before and after the second batch: of the first, points are near the modes."""
+    before = refine_design(with_options(begun, most_rounds=1), InProcessExecutor())
+    assert before.held_out[0].acceptance > OPTIONS.usable_acceptance
+    return before, refine_design(before, InProcessExecutor())
+
+
+def test_points_are_compared_before_they_join_the_design(two_rounds):
+    """By the emulator of the design without them; which is then what was examined."""
+    before, after = two_rounds
+    held_out = after.held_out[-1]
+    new = after.design.points[len(before.design) :]
+    assert_array_equal(held_out.theta, [point.theta for point in new])
+    assert_array_equal(held_out.log_evidence, [point.log_evidence for point in new])
+    assert_allclose(held_out.emulated, before.posterior.log_evidence(held_out.theta), atol=1e-9)
+    assert_allclose(after.examined.posterior.log_evidence(held_out.theta), held_out.emulated)
+    # The emulator that has learned them knows them: it is another one.
+    gaps = np.abs(after.posterior.log_evidence(held_out.theta) - held_out.log_evidence)
+    assert np.median(gaps) < 0.5 * np.median(np.abs(held_out.emulated - held_out.log_evidence))
+
+
+def test_what_was_examined_has_the_box_and_the_floor_that_it_was_examined_with(two_rounds):
+    """A point that joins later, far away and high, changes neither."""
+    _, after = two_rounds
+    believed, best = after.examined.posterior, after.design.best
+    far = best._replace(theta=best.theta + 9.0, log_evidence=0.0, log_density=0.0)
+    later = after.with_points([far], 1)
+    assert later.examined.posterior is believed
+    assert later.acceptance == after.held_out[-1].acceptance
+    assert (later.posterior.high > believed.high).all()
+    assert later.posterior.log_floor > believed.log_floor
+    assert later.posterior.ceiling > believed.ceiling
+
+
+def test_an_emulator_that_did_well_near_the_modes_was_not_examined_yet(begun, two_rounds):
+    """Points far from them show whether it may lead chains, which go there."""
+    before, after = two_rounds
+    assert before.examined is None
+    assert not before.usable
+    assert not begun.grows
+    assert before.grows
+    assert after.examined is not None
+    wide = Wider(before.posterior)
+    near, far = (np.abs((known.draw(wide) - known.modes[0]) @ np.linalg.inv(known.root).T).max()
+                 for known in (replace(before, held_out=()), before))  # fmt: skip
+    assert near <= np.sqrt(2.0 * OPTIONS.negligible_depth) + 1e-6 < far
+
+
+class Wider:
+    """A power of a density."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def log_prob(self, theta):
+        return 0.05 * self.target.log_prob(theta)
+
+
+def test_the_best_of_those_examined_is_kept(complete):
+    """Of those that were examined where chains will go."""
+    more = refine_design(
+        with_options(complete, most_rounds=3, worthwhile_evaluations=1e20), InProcessExecutor()
+    )
+    for known in (complete, more):
+        assert known.acceptance == max(batch.acceptance for batch in known.held_out[1:])
+
+
+@in_one_test(
+    ("changes", "n_rounds"),
+    [
+        (
+            {"most_rounds": 8, "worthwhile_evaluations": 1e-6},
+            2,
+        ),  # anything is enough, but not near the modes
+        ({"most_rounds": 4, "worthwhile_evaluations": 1e20}, 4),  # nothing is enough
+        ({"most_rounds": 1, "worthwhile_evaluations": 1e-6}, 1),
+    ],
+    ids=["enough", "most rounds", "one round"],
+)
+def test_learning_ends_by_what_is_enough_and_by_the_number_of_rounds(begun, changes, n_rounds):
+    after = refine_design(with_options(begun, **changes), InProcessExecutor())
+    assert len(after.held_out) == n_rounds
+    assert after.n_evaluations == begun.n_evaluations + n_rounds * OPTIONS.batch(2)
+
+
+def test_enough_by_default_is_reached_in_time(complete):
+    assert complete.acceptance > OPTIONS.enough(complete.dim)
+    assert complete.usable
+    assert len(complete.held_out) < OPTIONS.most_rounds
+    assert complete.n_evaluations == len(complete.design)
+
+
+@in_one_test(
+    ("last", "n_rounds", "n_points"), [("scale", 0, 0), ("learning", 1, 12)], ids=["scale", "batch"]
+)
+def test_learning_ends_when_the_time_is_over(last, n_rounds, n_points):
+    with apply_limit(TimeLimit()) as limit:
+        workers = CutShort(limit, last)
+        known = learn_emulator(request_for(make_model(*toy_classes(30, 2, 0))), workers, OPTIONS)
+        assert limit.was_noticed
+    assert len(known.held_out) == n_rounds
+    assert not known.usable
+    n_before = sum(len(found) for stage, _, found in workers.batches if stage.startswith("scale"))
+    assert len(known.design) >= n_before + n_points
+
+
+class Nothing(InProcessExecutor):
+    """Finds nothing."""
+
+    def map(self, function, items, stage, **about):
+        return [None] * len(items)
+
+
+def test_a_batch_without_any_density_leaves_what_is_known(begun):
+    after = refine_design(with_options(begun, most_rounds=1), Nothing())
+    assert after.design is begun.design
+    assert not after.held_out
+    assert after.acceptance == 0.0
+    assert after.n_evaluations == begun.n_evaluations + OPTIONS.batch(2)
+
+
+def test_what_was_known_before_a_step_stays(begun):
+    n_points, root = len(begun.design), begun.root.copy()
+    refine_design(with_options(begun, most_rounds=2), InProcessExecutor())
+    assert len(begun.design) == n_points
+    assert_array_equal(begun.root, root)
+    assert not begun.held_out
+
+
+# --- weights of held-out points -------------------------------------------------------------------
+
+POWER = 0.5
+
+
+def typical_and_wide(n_typical, n_wide):
+    """Draws of a standard normal variable and of one to the power 1 / 2; and which are which."""
+    rng = np.random.default_rng(seeded(1))
+    z = rng.standard_normal(n_typical + n_wide)
+    z[n_typical:] /= np.sqrt(POWER)
+    return z, np.arange(len(z)) < n_typical
+
+
+@in_one_test("n_typical", [0, 200])
+def test_shares_make_draws_of_both_kinds_those_of_the_posterior(n_typical):
+    z, is_typical = typical_and_wide(n_typical, 20_000)
+    shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    assert_array_equal(shares[:n_typical], 1.0)
+    share = shares / shares.mean()
+    assert abs(z_score(share * (z**2 - 1.0), 0.0)) < 4.0
+    assert abs(z_score(share * ((np.abs(z) > 2.0) - 2.0 * stats.norm.sf(2.0)), 0.0)) < 4.0
+    # (E w)^2 / E w^2, in closed form for powers of a normal density.
+    ess = 20_000 * np.sqrt(POWER * (2.0 - POWER))
+    assert shares[n_typical:].sum() == pytest.approx(ess, rel=0.02)
+
+
+def test_where_wide_points_have_no_density_typical_ones_count():
+    shares = _weigh_draws(
+        np.array([0.0, -np.inf, 0.0, -np.inf]), np.array([True, False, True, False])
+    )
+    assert_array_equal(shares, [1.0, 0.0, 1.0, 0.0])
+
+
+def test_a_point_in_the_tails_that_is_wrong_counts_for_what_it_is_worth():
+    """An error of five where the posterior has a hundredth of its mass, and elsewhere none."""
+    z, is_typical = typical_and_wide(2000, 2000)
+    shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    missed = np.where(z > stats.norm.isf(0.01), 5.0, 0.0)
+    # w = 1 but for e^5 with probability 0.01: E min(w, w') / E w.
+    high = np.exp(5.0)
+    expected = (0.99**2 + 2.0 * 0.99 * 0.01 + 0.01**2 * high) / (0.99 + 0.01 * high)
+    assert independence_acceptance(missed, shares) == pytest.approx(expected, rel=0.15)
+    held_out = HeldOutBatch(z[:, None], missed, np.zeros(len(z)), shares)
+    assert held_out.acceptance == independence_acceptance(missed, shares)
+    assert held_out.error == pytest.approx(5.0 * np.sqrt(0.01 * 0.99), rel=0.15)
+
+
+@in_one_test("sd", [0.1, 1.0, 2.0])
+def test_acceptance_by_draws_from_wider_tails(sd):
+    """E min(w, w') / E w for log-normal weights, in closed form."""
+    z, is_typical = typical_and_wide(0, 5000)
+    shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
+    expected = 2.0 * stats.norm.cdf(-sd / np.sqrt(2.0))
+    assert independence_acceptance(sd * z, shares) == pytest.approx(expected, abs=0.04)
+
+
+# --- scale, modes, places -------------------------------------------------------------------------
+
+
+def test_the_scale_is_that_of_draws_from_what_was_examined(complete, begun):
+    draws = complete.draw(complete.examined.posterior)
+    covariance = np.cov(draws, rowvar=False)
+    deviations = np.sqrt(covariance.diagonal())
+    assert_allclose(complete.scale, deviations, rtol=0.25)
+    correlation = (complete.root @ complete.root.T)[0, 1] / np.prod(complete.scale)
+    assert correlation == pytest.approx(covariance[0, 1] / np.prod(deviations), abs=0.2)
+    # It is not taken from an emulator that is not believed.
+    poor = refine_design(
+        with_options(begun, most_rounds=2, usable_acceptance=1.0), InProcessExecutor()
+    )
+    assert_array_equal(poor.root, begun.root)
+
+
+def hill(point, center, sd, top):
+    """Points of a normal density around a center."""
+    for offset in (
+        np.array(np.meshgrid(*2 * [[-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0]])).reshape(2, -1).T
+    ):
+        value = top - 0.5 * float(offset @ offset)
+        yield point._replace(
+            theta=center + offset * sd, log_evidence=value, log_density=value, gradient=-offset / sd
+        )
+
+
+def test_a_mode_that_no_search_ended_at_has_its_share_of_draws(complete):
+    """Two hills of points, the second half as high, with a valley between them."""
+    point, sd, first = complete.design.best, complete.scale, complete.design.best.theta
+    second = first + np.array([12.0, 0.0]) * sd
+    middle = 0.5 * (first + second)
+
+    class Wide(HyperPrior):
+        """Five times as wide as each hill, and the same at both."""
+
+        def log_prob(self, theta):
+            return -0.02 * (((theta - middle) / sd) ** 2).sum(axis=-1)
+
+    low = {"log_evidence": -15.0, "log_density": -15.0, "gradient": np.zeros(2)}
+    hills = hill(point, first, sd, 0.0), hill(point, second, sd, np.log(0.5))
+    design = Design((*hills[0], *hills[1], point._replace(theta=middle, **low)))
+    prior = complete.model.hyperprior
+    wide = replace(complete.model, hyperprior=Wide(prior.names, prior.distributions))
+    known = replace(complete, model=wide, design=design)
+    assert len(known.modes) == 2
+    assert_array_equal(known.modes[0], first)
+    # Of the second hill only some points are compared: the best of these is its mode.
+    assert_allclose(known.modes[1], second, atol=1.5 * sd.max())
+    draws = known.draw(known.posterior)
+    share = np.mean(np.abs(draws[:, 0] - second[0]) < 6.0 * sd[0])
+    assert share == pytest.approx(1.0 / 3.0, abs=0.12)
+
+
+def test_places_are_those_of_the_last_two_batches(complete):
+    thetas, evidence, shares = complete.choose_trial_points()
+    last = complete.held_out[-2:]
+    assert_array_equal(thetas, np.concatenate([batch.theta for batch in last]))
+    assert_array_equal(shares, np.concatenate([batch.shares for batch in last]))
+    fits = [Laplace(tol=1e-6).fit(complete.model, theta).log_evidence for theta in thetas[:4]]
+    assert_allclose(evidence[:4], fits, atol=1e-2)
+    assert len(thetas) == 2 * OPTIONS.batch(2)
+
+
+def test_sequential_rows_are_those_that_the_noise_asks_for(complete):
+    n_sequential = [
+        len(complete.make_reference(noise).sequential_rows) for noise in (np.inf, 0.1, 1e-6)
+    ]
+    assert n_sequential[0] == 0 < n_sequential[1] <= n_sequential[2] == 30
+
+
+def test_points_begin_at_the_sites_that_the_design_lets_expect(complete):
+    """Those are nearer to what is found than the ones of the nearest point are."""
+    rng, workers = np.random.default_rng(1), Watched()
+    thetas = complete.design.best.theta + 0.5 * complete.scale * rng.normal(size=(12, 2))
+    complete.evaluate_points(thetas, "evaluations", workers)
+    ((_, items, found),) = workers.batches
+    gaps = []
+    for (_, _, _, theta, expected), point in zip(items, found, strict=True):
+        squares = (((complete.design.theta - theta) / complete.scale) ** 2).sum(axis=1)
+        nearest = complete.design.points[int(squares.argmin())].sites
+        gaps.append(
+            [np.abs(np.log(s.precision / point.sites.precision)).max() for s in (expected, nearest)]
+        )
+    expected, nearest = np.median(gaps, axis=0)
+    assert expected < 0.5 * nearest
+
+
+# --- a quarter of the rows first ------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many_rows():
+    return make_model(*toy_classes(200, 2, 0))
+
+
+def test_many_rows_are_searched_by_a_quarter_of_them_first(many_rows):
+    """One search or two with all of them, near their ends, instead of four."""
+    few = replace(OPTIONS, fewest_rows=200)
+    (at_once, n_at_once), (after, n_after) = (
+        find_modes(request_for(many_rows), options, InProcessExecutor())
+        for options in (OPTIONS, few)
+    )
+    assert after.best.log_density == pytest.approx(at_once.best.log_density, abs=0.05)
+    assert n_after < 0.6 * n_at_once
+    # Evaluations of a quarter count by their operations.
+    assert len(after) < n_after < len(after) + 3.0
+    assert n_at_once == len(at_once)
+
+
+def test_searches_with_all_rows_begin_at_the_modes_of_some(many_rows):
+    workers = Watched()
+    find_modes(request_for(many_rows), replace(OPTIONS, fewest_rows=200), workers)
+    (_, items, paths), (_, later, _) = workers.batches
+    assert [len(item[0].y) for item in items] == [50] * 4
+    assert [len(item[0].y) for item in later] == [200] * len(later)
+    some = Design(tuple(point for path in paths for point in path))
+    starts = [item[2] for item in later]
+    assert_array_equal(starts[0], some.best.theta)
+    high = {tuple(theta) for theta in some.above(OPTIONS.negligible_depth).theta}
+    assert 1 <= len(starts) <= 2
+    assert {tuple(theta) for theta in starts} <= high
+
+
+# --- many hyper-parameters ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many_lengths():
+    """Four hyper-parameters: a request, and what chains have explored."""
+    X, y = toy_classes(15, 3, 0)
+    request = request_for(
+        make_model(X, y, kernel=default_kernel(3, ard=True)), 2, approximation=EP()
+    )
+    return request, learn_emulator(request, InProcessExecutor(), NO_ROUNDS)
+
+
+def test_chains_explore_where_there_are_many_hyperparameters(many_lengths):
+    _, known = many_lengths
+    assert known.dim == 4
+    assert len(known.exploration.ends) == 2
+    assert known.root is known.exploration.root
+    visited = {tuple(point.position) for point in known.exploration.visited}
+    assert visited <= {tuple(theta) for theta in known.design.theta}
+    assert known.n_evaluations >= len(known.design) > len(visited)
+
+
+def test_chains_begin_at_the_best_points_of_the_design(begun):
+    request, workers = request_for(begun.model, 3), Watched()
+    known = explore_with_hmc(begun, request, workers)
+    starts = np.array([item[1] for item in workers.batches[0][1]])
+    assert_array_equal(starts[0], begun.design.best.theta)
+    assert len(np.unique(starts, axis=0)) == 3
+    high = {tuple(theta) for theta in begun.design.above(OPTIONS.negligible_depth).theta}
+    assert {tuple(theta) for theta in starts} <= high
+    assert_array_equal(known.scale, scales_of_root(known.exploration.root))
+
+
+def test_an_emulator_that_hundreds_of_points_do_not_make_good_is_given_up(many_lengths):
+    _, known = many_lengths
+    hopeless = refine_design(
+        with_options(known, most_rounds=5, usable_acceptance=2.1), InProcessExecutor()
+    )
+    assert len(hopeless.held_out) == 1
+    assert not hopeless.usable
+
+
+def test_places_where_trajectories_lead_are_theirs(many_lengths):
+    _, known = many_lengths
+    thetas, evidence, shares = known.choose_trial_points()
+    theirs = {tuple(s.position): s.log_evidence for s in known.exploration.states}
+    assert [theirs[tuple(theta)] for theta in thetas] == list(evidence)
+    assert_array_equal(shares, 1.0)
+    assert 10 < len(thetas) <= 2 * OPTIONS.batch(4)
+
+
+def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
+    """Draws from a power of pi* are wider where it is less than one."""
+    _, known = many_lengths
+    after = refine_design(with_options(known, most_rounds=2), InProcessExecutor())
+    target = after.examined.posterior
+    narrow, wide = after.draw(target), after.draw(target, 0.5)
+    assert narrow.shape[1] == wide.shape[1] == 4
+    assert len(narrow) == EmulatorOptions().n_draws
+    wider = wide.std(axis=0) / narrow.std(axis=0)  # of 64 chains: an eighth of noise each
+    assert wider.min() > 1.0
+    assert wider.mean() > 1.15
+    assert_allclose(narrow.mean(axis=0), np.median(narrow, axis=0), atol=narrow.std(axis=0).max())

@@ -1,0 +1,108 @@
+"""What is learned of estimates of p(y | theta): where chains go, and from how many draws."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from skgpmcmc.approximations import EP
+from skgpmcmc.chain import InProcessExecutor
+from skgpmcmc.chain.time_limit import OutOfTimeError, TimeLimit, apply_limit
+from skgpmcmc.setup import Request, estimates
+from skgpmcmc.setup.emulator.learn import learn_emulator
+from skgpmcmc.setup.emulator.noise import TrialEstimate
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.estimates import calibrate_estimates
+from skgpmcmc.setup.report import EmulatorSettings
+
+from ...helpers import Watched, in_one_test, make_model, toy_classes
+
+SETTINGS = EmulatorSettings(0.1, 0.05, None, emulates=True)
+#: Log of the relative variance of a weight, that wants this number of draws.
+WANTED = 200
+LOG_VARIANCE = np.log(WANTED * 0.1**2)
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Of a hundred latent values: with fewer, draws reach their upper bound."""
+    model = make_model(*toy_classes(100, 2, 0))
+    rng = np.random.default_rng(0)
+    request = Request(model, EP(), [model.start] * 2, [], rng, None, 0)
+    return learn_emulator(request, InProcessExecutor(), EmulatorOptions())
+
+
+def probing(known, monkeypatch, gap, log_variance):
+    """Let probes find a gap to the evidence, (m,), and the log of the relative variance, (m,)."""
+    thetas, evidence, _ = known.choose_trial_points()
+
+    probes = zip(evidence + gap, log_variance, strict=True)
+    found = {
+        tuple(theta): TrialEstimate(*own, 0.01) for theta, own in zip(thetas, probes, strict=True)
+    }
+
+    def probe(model, reference, theta, settings, n_draws, seed):
+        return found[tuple(theta)]
+
+    monkeypatch.setattr(estimates, "estimate_at", probe)
+
+
+@in_one_test("what", ["correction", "count"])
+def test_what_is_learned_is_that_of_typical_places(known, what):
+    """Elsewhere all is different: that hardly counts, however regular it is."""
+    thetas, evidence, _ = known.choose_trial_points()
+    typical = np.arange(len(thetas)) % 2 == 0
+    batch = known.held_out[-1]._replace(
+        theta=thetas,
+        log_evidence=evidence,
+        emulated=evidence,
+        shares=np.where(typical, 1.0, 0.0),
+    )
+    known = replace(known, held_out=(batch,))
+    with pytest.MonkeyPatch.context() as patch:
+        probing(known, patch, np.where(typical, 0.3, 2.3), LOG_VARIANCE + 1.5 * ~typical)
+        _, found = calibrate_estimates(known, SETTINGS, InProcessExecutor())
+    at = thetas[typical]
+    if what == "correction":
+        np.testing.assert_allclose(found.correction.value(at), 0.3, atol=0.25)
+        assert found.error < 0.5  # of all places alike it is one
+    else:
+        counts = [found.move(None).n_importance.at(theta) for theta in at]
+        assert np.median(counts) == pytest.approx(WANTED, rel=0.4)
+
+
+def test_the_count_is_what_the_noise_asks_for(known, monkeypatch):
+    n = len(known.choose_trial_points()[0])
+    probing(known, monkeypatch, np.full(n, 0.7), np.full(n, LOG_VARIANCE))
+    after, found = calibrate_estimates(known, SETTINGS, InProcessExecutor())
+    assert found.n_importance == pytest.approx((WANTED, WANTED), rel=0.05)
+    assert found.noise == pytest.approx(0.1, rel=0.05)
+    assert found.correction.value(known.design.best.theta) == pytest.approx(0.7, abs=0.02)
+    assert found.error < 0.02
+    assert after.n_evaluations == known.n_evaluations + n
+    _, fixed = calibrate_estimates(known, replace(SETTINGS, n_importance=7), InProcessExecutor())
+    assert fixed.n_importance == (7, 7)
+    assert fixed.noise == pytest.approx(0.1 * np.sqrt(WANTED / 7), rel=0.05)
+
+
+def test_probes_are_taken_by_workers_with_streams_of_their_own(known):
+    workers = Watched()
+    _, found = calibrate_estimates(known, SETTINGS, workers)
+    assert workers.stages == ["measuring the noise of estimates"]
+    ((_, items, _),) = workers.batches
+    assert len({str(item[5]) for item in items}) == len(items)
+    assert EmulatorOptions().fewest_draws <= found.n_importance[0] <= found.n_importance[1]
+    mixture = found.mixture({"walk": None}, 0.03)
+    assert sum(mixture.probabilities) == pytest.approx(1.0)
+    assert mixture.moves[0].reference is found.reference is items[0][1]
+
+
+def test_nothing_is_known_of_estimates_where_no_probe_has_a_likelihood(known, monkeypatch):
+    monkeypatch.setattr(estimates, "estimate_at", lambda *of: None)
+    with pytest.raises(RuntimeError, match="No chain can start"):
+        calibrate_estimates(known, SETTINGS, InProcessExecutor())
+
+
+def test_a_measurement_is_complete_or_there_is_none(known):
+    with apply_limit(TimeLimit(-np.inf)), pytest.raises(OutOfTimeError):
+        calibrate_estimates(known, SETTINGS, InProcessExecutor())

@@ -1,0 +1,221 @@
+"""Warm-up by trajectories: the metric, the windows, and the chains that it leaves."""
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
+
+from skgpmcmc.approximations import Exact
+from skgpmcmc.chain import InProcessExecutor, sample
+from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
+from skgpmcmc.model import make_covariance
+from skgpmcmc.setup import Request
+from skgpmcmc.setup.emulated import set_up_emulated
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.hamiltonian import learn_root, run_hamiltonian_chains, trajectories_are_cheaper
+from skgpmcmc.transitions.base import drop_factors
+from skgpmcmc.transitions.hmc import TrajectoryState
+
+from ...helpers import CutShort, in_one_test, make_model, toy_classes
+from ..hyperposterior.test_posterior import regression
+
+DIM = 5
+#: Standard deviations from 0.02 to 3, and correlations.
+TURN = np.linalg.qr(np.random.default_rng(0).standard_normal((DIM, DIM)))[0]
+COVARIANCE = TURN @ np.diag(np.geomspace(0.02, 3.0, DIM) ** 2) @ TURN.T
+PRECISION = np.linalg.inv(COVARIANCE)
+OPTIONS = EmulatorOptions()
+
+
+def point(position):
+    gradient = -PRECISION @ position
+    log_density = 0.5 * float(position @ gradient)
+    return SimpleNamespace(
+        position=position, log_density=log_density, gradient=gradient, sites=None
+    )
+
+
+@dataclass(frozen=True)
+class Normal:
+    """A posterior of known covariance."""
+
+    keep: object = None
+    start = model = None
+
+    def at(self, position, sites=None):
+        return point(position)
+
+
+def seeds(n, seed=1):
+    return np.random.SeedSequence(seed).spawn(n)
+
+
+def condition(root):
+    """Condition of the covariance in the coordinates of a root."""
+    whitened = np.linalg.solve(root, np.linalg.solve(root, COVARIANCE).T)
+    return np.linalg.cond(whitened)
+
+
+def test_the_metric_is_the_covariance_where_points_are_many():
+    draws = np.random.default_rng(2).multivariate_normal(np.zeros(DIM), COVARIANCE, size=4000)
+    root = learn_root(np.eye(DIM), [point(draw) for draw in draws])
+    assert_allclose(np.triu(root, 1), 0.0)
+    assert condition(root) < 1.5  # what it is shrunk to has its share where the spread is 0.02
+
+
+def test_gradients_make_up_for_few_points():
+    """As many points as dimensions and a few: positions alone say far less."""
+    draws = np.random.default_rng(3).multivariate_normal(np.zeros(DIM), COVARIANCE, size=12)
+    root = 1.5 * np.linalg.cholesky(np.diag(COVARIANCE.diagonal()))
+    learned = learn_root(root, [point(draw) for draw in draws])
+    assert condition(learned) < 0.02 * condition(root)
+    centered = draws - draws.mean(axis=0)
+    of_positions = np.linalg.cholesky(centered.T @ centered / len(draws))
+    assert condition(learned) < condition(of_positions)
+
+
+def test_a_warm_up_finds_metric_and_step():
+    starts = 2.0 * np.random.default_rng(4).standard_normal((4, DIM))
+    exploration = run_hamiltonian_chains(
+        Normal(), starts, np.eye(DIM), seeds(4), InProcessExecutor(), OPTIONS, [20, 20, 20, 20, 20]
+    )
+    assert condition(exploration.trajectory.root.matrix) < 5.0
+    assert len(exploration.ends) == 4
+    assert len(exploration.states) == 4 * 20
+    assert exploration.n_iterations == 100
+    positions = {p.position.tobytes() for p in exploration.visited}
+    assert {theta.tobytes() for theta in exploration.ends} <= positions
+    assert len(exploration.visited) < exploration.n_evaluations  # those of the last window
+    # On a Gaussian in its own metric, steps are about as long as they can be.
+    assert -0.7 < exploration.trajectory.log_scale < 0.7
+    rng, here, accepted = np.random.default_rng(5), point(exploration.ends[0]), []
+    for _ in range(200):
+        outcome = exploration.trajectory.move(Normal(), here, rng)
+        here = outcome.point
+        accepted.append(outcome.acceptance_probability)
+    assert 0.75 < np.mean(accepted) < 0.99
+
+
+class Backwards:
+    """An executor that begins with the last item."""
+
+    def map(self, function, items, *, stage):
+        found = [function(*item) for item in reversed(list(items))]
+        return found[::-1]
+
+
+def test_a_warm_up_depends_on_its_seeds_alone():
+    starts = np.random.default_rng(4).standard_normal((3, DIM))
+    one, other = (
+        run_hamiltonian_chains(Normal(), starts, np.eye(DIM), seeds(3), workers, OPTIONS, [5, 5])
+        for workers in (InProcessExecutor(), Backwards())
+    )
+    assert_array_equal(one.trajectory.root.matrix, other.trajectory.root.matrix)
+    assert one.trajectory.log_scale == other.trajectory.log_scale
+    assert_array_equal(one.ends, other.ends)
+
+
+@in_one_test("dim", [4, 8, 22, 60])
+def test_windows_hold_as_many_points_as_a_covariance_needs(dim):
+    windows = OPTIONS.windows(dim, 4)
+    assert 4 * sum(windows[:-1]) >= 6 * dim
+    assert all(window >= 4 for window in windows)
+    assert windows[-1] == 2 * windows[0]
+
+
+def asked(model, n_chains=2):
+    *rngs, own = np.random.default_rng(7).spawn(n_chains + 1)
+    starts = [model.hyperprior.sample(rng) for rng in rngs]
+    return Request(model, Exact(), starts, rngs, own, None, 7)
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    model = regression()
+    return model, set_up_emulated(asked(model), InProcessExecutor(), None, draws_latent=False)
+
+
+def test_chains_go_on_from_where_the_warm_up_has_left_them(prepared):
+    model, ready = prepared
+    assert ready.n_burn_in == 0
+    assert ready.n_evaluations > 100
+    assert not ready.draws_latent
+    for theta, state in zip(ready.thetas, ready.states, strict=True):
+        assert_array_equal(state.theta, theta)
+        q = Exact().fit(model, theta).q
+        assert_allclose(state.f, q.mean, rtol=1e-8)
+    segment = sample(model, ready.transition, ready.states[0], ready.rngs[0], 5)
+    assert segment.theta.shape == (5, 4)
+    assert segment.f.shape == (5, model.n_latent)
+    assert segment.counts.n_evaluations >= 5
+
+
+def test_a_state_at_rest_goes_on_alike(prepared):
+    model, ready = prepared
+    state = ready.states[0]
+    moved = [
+        ready.transition.step(model, own, np.random.default_rng(1))[0]
+        for own in (state, drop_factors(model, state))
+    ]
+    assert isinstance(moved[0], TrajectoryState)
+    assert_array_equal(moved[0].theta, moved[1].theta)
+    assert moved[0].point.log_density == moved[1].point.log_density
+
+
+def test_a_start_without_density_is_none(prepared):
+    model, ready = prepared
+    rng = np.random.default_rng(0)
+    assert ready.transition.start(model, np.full(4, 1e4), rng) is None
+    begun = ready.transition.start(model, model.start, rng)
+    assert_array_equal(begun.theta, model.start)
+
+
+def test_a_chain_names_the_start_that_has_no_density():
+    model = regression()
+    request = asked(model)
+
+    @dataclass(frozen=True)
+    class Nowhere(Normal):
+        model: object = None
+
+        def at(self, position, sites=None):
+            return None
+
+    with pytest.raises(RuntimeError, match=r"No chain can start.*noise_scale"):
+        run_hamiltonian_chains(
+            Nowhere(model=model),
+            request.starts,
+            np.eye(4),
+            seeds(2),
+            InProcessExecutor(),
+            OPTIONS,
+            [5],
+        )
+
+
+@in_one_test(("last", "n_iterations"), [("warm-up by trajectories: window 2", 12), ("nothing", 0)])
+def test_when_the_time_is_over_it_ends_with_what_it_has(last, n_iterations):
+    starts = np.random.default_rng(4).standard_normal((4, DIM))
+    with apply_limit(TimeLimit(np.inf if n_iterations else -np.inf)) as limit:
+        workers = CutShort(limit, last)
+        exploration = run_hamiltonian_chains(
+            Normal(), starts, np.eye(DIM), seeds(4), workers, OPTIONS, [5, 7, 9]
+        )
+    assert exploration.n_iterations == n_iterations
+    assert len(exploration.ends) == 4
+    assert (exploration.n_evaluations > 40) == (n_iterations > 0)
+
+
+def test_trajectories_are_for_gaussian_noise_many_hyperparameters_and_not_too_many_rows():
+    model = regression()
+    assert trajectories_are_cheaper(model, OPTIONS)
+    assert not trajectories_are_cheaper(make_model(*toy_classes(12, 2, 1)), OPTIONS)
+    assert not trajectories_are_cheaper(regression(kernel=ConstantKernel() * RBF()), OPTIONS)
+    assert not trajectories_are_cheaper(
+        regression(kernel=RBF([1.0, 1.0]) * ExpSineSquared()), OPTIONS
+    )
+    many = make_covariance(model.covariance.kernel, np.zeros((200, 2)))
+    assert not trajectories_are_cheaper(replace(model, covariance=many), OPTIONS)

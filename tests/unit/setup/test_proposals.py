@@ -1,0 +1,243 @@
+"""What leads chains: proposals that know their wider tails, and starts apart from one another."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
+
+from skgpmcmc.setup.emulator.learn import EmulatorState, ExaminedEmulator
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+from skgpmcmc.setup.estimates import EvidenceSource
+from skgpmcmc.setup.proposals import (
+    draw_overdispersed_starts,
+    propose_by_emulator,
+    propose_by_random_walk,
+    widen_rotations,
+)
+from skgpmcmc.transitions.surrogate import (
+    CheapPoint,
+    IndependenceMetropolis,
+    independence_acceptance,
+)
+
+from ...helpers import P_LIMIT, in_one_test, make_model, seeded
+
+
+class Normal:
+    """A standard normal density, to a power: draws from it are at hand."""
+
+    def __init__(self, power=1.0):
+        self.power = power
+
+    def to_power(self, power):
+        return Normal(power * self.power)
+
+    def value_and_gradient(self, theta):
+        squares = np.einsum("...r,...r->...", theta, theta)
+        return -0.5 * self.power * squares, -self.power * theta
+
+    def log_prob(self, theta):
+        return self.value_and_gradient(theta)[0]
+
+    def at(self, theta):
+        return CheapPoint.at(self, theta)
+
+
+class Corrected(Normal):
+    """Remembers the corrections that were asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    def with_correction(self, correction):
+        self.asked.append(correction)
+        return Normal()
+
+
+class OfADensity(EmulatorState):
+    """Knowledge of a density alone, with one mode."""
+
+    @property
+    def modes(self):
+        return np.zeros((1, self.dim))
+
+
+def knowledge(dim, acceptance=0.95, states=None):
+    """As much of it as proposals ask for: the standard normal density was examined."""
+    X = np.random.default_rng(dim).uniform(size=(3, max(dim - 1, 1)))
+    variance = ConstantKernel(1.0, "fixed" if dim == 1 else (1e-5, 1e5))
+    rng = np.random.default_rng(0)
+    states = rng.standard_normal((200, dim)) if states is None else states
+    exploration = SimpleNamespace(states=[SimpleNamespace(position=state) for state in states])
+    return OfADensity(
+        model=make_model(X, np.ones(3), kernel=variance * RBF(np.ones(X.shape[1]))),
+        approximation=None,
+        options=OPTIONS,
+        rng=rng,
+        design=None,
+        root=np.eye(dim),
+        n_evaluations=0,
+        exploration=exploration,
+        held_out=(SimpleNamespace(acceptance=acceptance),),
+        examined=ExaminedEmulator(Normal(), acceptance, 0.0),
+    )
+
+
+OPTIONS = EmulatorOptions()
+EXACT = EvidenceSource.exact(None, draws_latent=True)
+
+
+def assembled(dim=5):
+    """What leads chains with many hyper-parameters."""
+    return propose_by_emulator(knowledge(dim), EXACT, 4).by_name["surrogate"]
+
+
+def test_without_a_grid_the_emulator_leads_by_independence_candidates():
+    move = assembled().move
+    assert isinstance(move, IndependenceMetropolis)
+    assert move.n_candidates > 1
+
+
+# --- wider tails ----------------------------------------------------------------------------------
+
+
+@in_one_test("dim", [1, 2, 3, 5])
+def test_proposals_come_from_wider_tails_and_their_ratio_knows_that(dim):
+    """The Hastings ratio is that of the density to the power by which its tails are lifted."""
+    proposals, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(3))
+    proposal, power = proposals.by_name[proposals.main], OPTIONS.lifted_power(dim)
+    assert proposals.main == ("rotation" if dim < 4 else "surrogate")
+    assert 0.8 < power < 1.0
+    for _ in range(20):
+        theta = rng.standard_normal(dim)
+        moved, log_hastings = proposal.propose(theta, rng)
+        expected = power * float(Normal().log_prob(theta) - Normal().log_prob(moved))
+        assert log_hastings == pytest.approx(expected, abs=0.1)  # multilinear on a grid
+
+
+def test_the_correction_is_that_of_the_estimates():
+    """Of the evidence, before its tails are lifted."""
+    correction = object()
+    estimates = EXACT._replace(correction=correction)
+    for dim in (2, 5):
+        target = Corrected()
+        propose_by_emulator(
+            replace(knowledge(dim), examined=ExaminedEmulator(target, 0.95, 0.0)), estimates, 4
+        )
+        assert target.asked == [correction]
+
+
+@in_one_test("dim", [1, 2, 3])
+def test_during_burn_in_rotations_are_independent_of_where_they_start(dim):
+    """Draws from the density with wider tails, from wherever, by proposals of the same names."""
+    proposals, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(4))
+    burn_in = widen_rotations(proposals.by_name)
+    assert list(burn_in) == list(proposals.by_name)
+    assert burn_in["random walk"] is proposals.by_name["random walk"]
+    sd = OPTIONS.lifted_power(dim) ** -0.5
+    for start in (np.zeros(dim), np.full(dim, 1.5)):
+        draws = np.array([burn_in["rotation"].propose(start, rng)[0] for _ in range(400)])
+        for column in draws.T:
+            assert stats.kstest(column / sd, "norm").pvalue > P_LIMIT
+    # Rotations of kept draws go a fixed way.
+    kept = [proposals.by_name["rotation"].propose(np.zeros(dim), rng)[0] for _ in range(50)]
+    assert np.std(kept, axis=0).max() < 0.3 * sd
+
+
+def test_other_proposals_and_their_shares():
+    proposals = propose_by_emulator(knowledge(2), EXACT, 4)
+    assert list(proposals.by_name) == ["rotation", "random walk"]
+    assert EXACT.mixture(proposals.by_name, proposals.other_probability).probabilities == (
+        0.97,
+        0.03,
+    )
+    X = np.linspace(0.0, 2.0, 4)[:, None]
+    kernel = ConstantKernel(4.0, "fixed") * ExpSineSquared()
+    periodic = replace(knowledge(2), model=make_model(X, np.ones(4), kernel=kernel))
+    proposals = propose_by_emulator(periodic, EXACT, 4)
+    assert list(proposals.by_name) == ["rotation", "random walk", "multiple of a period"]
+    mixture = EXACT.mixture(proposals.by_name, proposals.other_probability)
+    assert mixture.probabilities == pytest.approx((0.94, 0.03, 0.03))
+    assert proposals.main == "rotation"
+    assert [*widen_rotations(proposals.by_name)] == [*proposals.by_name]
+
+
+# --- where chains begin ---------------------------------------------------------------------------
+
+
+@in_one_test("dim", [1, 3, 5])
+def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
+    starts = np.array(draw_overdispersed_starts(knowledge(dim), 100))
+    assert starts.shape == (100, dim)
+    assert len(np.unique(starts, axis=0)) > 90  # chains of a pool may stay
+    # A hundred numbers or more: the standard error of the square is 0.35 of it at most.
+    assert (starts**2).mean() == pytest.approx(OPTIONS.temperature(dim), rel=0.5)
+    assert (starts**2).mean() > 1.05
+
+
+def test_every_one_of_many_chains_has_a_start():
+    starts = draw_overdispersed_starts(knowledge(2), 1000)
+    assert len(starts) == 1000
+    assert len(np.unique(starts, axis=0)) > 300
+
+
+def test_in_a_hurry_chains_walk_from_the_best_point():
+    point = SimpleNamespace(theta=np.array([3.0, -2.0]))
+    known = replace(knowledge(2), design=SimpleNamespace(best=point), root=0.1 * np.eye(2))
+    proposals = propose_by_random_walk(known, 5)
+    assert list(proposals.by_name) == ["random walk"]
+    assert len(np.unique(proposals.starts, axis=0)) == 5
+    assert np.abs(np.array(proposals.starts) - point.theta).max() < 0.5
+
+
+# --- what an emulator is worth --------------------------------------------------------------------
+
+
+@in_one_test("sd", [0.1, 0.5, 1.0, 2.0])
+def test_acceptance_of_gaussian_errors(sd):
+    """E min(w, w') / E w for log-normal weights, in closed form; of many draws."""
+    log_weights = sd * np.random.default_rng(seeded(4)).standard_normal(4000)
+    expected = 2.0 * stats.norm.cdf(-sd / np.sqrt(2.0))
+    assert independence_acceptance(log_weights) == pytest.approx(expected, abs=0.04)
+    shifted = independence_acceptance(log_weights + 700.0)
+    assert shifted == pytest.approx(independence_acceptance(log_weights), rel=1e-9)
+
+
+def test_acceptance_is_that_of_the_states_a_chain_is_in():
+    """All pairs, one by one; a place that pi* forgets counts for more than one that it invents."""
+    log_weights = np.random.default_rng(seeded(5)).standard_normal(30)
+    w = np.exp(log_weights)
+    by_pairs = np.minimum(w[:, None], w).mean() / w.mean()
+    assert independence_acceptance(log_weights) == pytest.approx(by_pairs, rel=1e-12)
+    even = np.zeros(30)
+    even[0] = 6.0
+    assert independence_acceptance(even) < 0.15  # the chain is there most of the time, and stays
+    even[0] = -6.0
+    assert independence_acceptance(even) > 0.95
+
+
+# --- draws ----------------------------------------------------------------------------------------
+
+
+@in_one_test(
+    ("acceptance", "trusted"),
+    [(0.0, False), (0.3, False), (0.9, True)],
+    ids=["none", "low", "high"],
+)
+def test_an_emulator_is_believed_far_from_modes_only_where_it_is_good(acceptance, trusted):
+    """A density thirty times as wide as the scale: it is promised, and nobody has been there."""
+    known = replace(knowledge(2, acceptance), exploration=None)
+    draws = np.abs(known.draw(Normal(1.0 / 900.0)))
+    assert draws.max() > 30.0 if trusted else draws.max() <= 5.0
+
+
+@in_one_test("dim", [1, 2, 3, 5])
+def test_draws_from_a_power_are_wider(dim):
+    for power in (1.0, 0.5):
+        draws = knowledge(dim).draw(Normal(), power)
+        # Six hundred draws and more: the standard error of this is 0.03, and more for chains.
+        assert draws[:, 0].std() == pytest.approx(power**-0.5, rel=0.15)

@@ -1,0 +1,154 @@
+"""A second look: where chains show an emulator to be wrong after it was examined."""
+
+import warnings
+from dataclasses import replace
+from types import SimpleNamespace
+
+import joblib
+import numpy as np
+import pytest
+
+from skgpmcmc.approximations import EP, Exact
+from skgpmcmc.chain.counts import ChainCounts
+from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.run import sample_chains
+from skgpmcmc.samplers import Collapsed, PseudoMarginal
+from skgpmcmc.setup import Request, emulated
+from skgpmcmc.setup.emulator.learn import ExaminedEmulator
+from skgpmcmc.setup.emulator.options import EmulatorOptions
+
+from ...helpers import Watched, in_one_test, make_model, streams, toy_classes
+
+LED = emulated.propose_by_emulator
+
+
+class Elsewhere:
+    """An emulated posterior that is far from where it was when it was examined."""
+
+    def __init__(self, target, by):
+        self.target, self.by = target, by
+
+    def with_correction(self, correction):
+        return Elsewhere(self.target.with_correction(correction), self.by)
+
+    def log_prob(self, theta):
+        return self.target.log_prob(theta - self.by)
+
+
+def misled(monkeypatch, n_times):
+    """Lead chains by a wrong emulator so many times; returns the list of those that led."""
+    leads = []
+
+    def led(known, estimates, n_chains):
+        right = LED(known, estimates, n_chains)
+        leads.append(known)
+        if len(leads) > n_times:
+            return right
+        wrong = Elsewhere(known.examined.posterior, 4.0 * known.scale)
+        poor = replace(known, examined=ExaminedEmulator(wrong, known.acceptance, 0.0))
+        # Chains begin where they would: they find out.
+        return LED(poor, estimates, n_chains)._replace(starts=right.starts)
+
+    monkeypatch.setattr(emulated, "propose_by_emulator", led)
+    return leads
+
+
+def set_up(n_warmup=30):
+    """Of four chains; returns what it prepared, and its executor."""
+    model, workers = make_model(*toy_classes(12, 2, 1)), Watched()
+    starts = [model.start] * 4
+    request = Request(model, EP(), starts, streams(4, 2), np.random.default_rng(3), None, n_warmup)
+    return PseudoMarginal().set_up(request, workers), workers
+
+
+def test_chains_that_accept_far_less_than_predicted_are_learned_from_once(monkeypatch):
+    leads = misled(monkeypatch, 1)
+    prepared, workers = set_up()
+    first, second = leads
+    assert workers.stages.count("burn-in") == 2
+    look = workers.stages.index("a second look")
+    assert workers.stages[look - 1] == "burn-in"
+    # Places where chains stayed have joined the design, and emulators are examined anew.
+    theirs = {tuple(theta) for s in workers.batches[look - 1][2] for theta in s.theta}
+    shown = [point.theta for point in workers.batches[look][2]]
+    assert 1 <= len(shown) <= EmulatorOptions().batch(2)
+    assert {tuple(theta) for theta in shown} <= theirs
+    assert workers.stages[look + 1] == "learning"
+    assert {tuple(theta) for theta in shown} <= {tuple(theta) for theta in second.design.theta}
+    assert second.examined.posterior is not first.examined.posterior
+    assert len(second.held_out) > len(first.held_out)
+    # All of it is counted, and the chains go on from the second time.
+    n_evaluations = sum(s.counts.n_evaluations for _, _, found in workers.batches
+                        for s in found if hasattr(s, "counts"))  # fmt: skip
+    assert prepared.n_evaluations > n_evaluations + len(second.design)
+    last = workers.batches[-1][2]
+    assert [segment.state for segment in last] == list(prepared.states)
+
+
+def test_the_second_time_it_says_so(monkeypatch):
+    leads = misled(monkeypatch, 2)
+    said = r"Chains accept \d+% of the proposals of the emulator, where it predicts \d+%, also"
+    with pytest.warns(UserWarning, match=said):
+        _, workers = set_up()
+    assert len(leads) == 2
+    assert workers.stages.count("a second look") == 1
+
+
+@in_one_test("n_warmup", [0, 1])
+def test_a_few_iterations_are_no_surprise(n_warmup):
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        leads = misled(patch, 2)
+        prepared, workers = set_up(n_warmup)
+    assert len(leads) == 1
+    assert "a second look" not in workers.stages
+    assert prepared.n_tuned == n_warmup
+
+
+def test_nothing_is_looked_at_where_all_is_well():
+    _, workers = set_up()
+    assert workers.stages.count("burn-in") == 1
+    assert "a second look" not in workers.stages
+
+
+@in_one_test(
+    ("n_accepted", "n_made", "expected"),
+    [(0, 0, False), (0, 7, False), (0, 8, True), (90, 200, False), (60, 200, True)],
+)
+def test_what_is_a_surprise(n_accepted, n_made, expected):
+    """At a prediction of 0.9, what would have a probability of a hundredth at half of that."""
+    counts = ChainCounts()
+    counts.n_steps["rotation"], counts.n_accepted["rotation"] = n_made, n_accepted
+    counts.n_steps["random walk"] = 1000
+    led, known = (
+        SimpleNamespace(main="rotation"),
+        SimpleNamespace(usable=True, acceptance=0.9, options=EmulatorOptions()),
+    )
+    assert emulated._is_surprising(counts, led, known) is expected
+    known.usable = False  # nothing was predicted
+    assert not emulated._is_surprising(counts, led, known)
+
+
+#: The samplers that learn, with what they build on.
+SAMPLERS = {
+    "estimates": (PseudoMarginal(), EP(), "probit"),
+    "exact": (Collapsed(), Exact(), Gaussian(0.5, fixed=True)),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_draws_do_not_depend_on_the_number_of_workers(monkeypatch, name):
+    sampler, approximation, likelihood = SAMPLERS[name]
+    model = make_model(*toy_classes(12, 2, 1), likelihood)
+    draws = []
+    for n_jobs in (1, 2):
+        leads = misled(monkeypatch, 1)
+        with joblib.parallel_config("threading"):
+            run = sample_chains(
+                [model], sampler, approximation, n_importance=None, n_chains=2, n_warmup=30,
+                n_draws=5, seed=np.random.SeedSequence(1), n_jobs=n_jobs,
+            )  # fmt: skip
+        assert len(leads) == 2
+        draws.append(run.models[0].draws.theta)
+        monkeypatch.undo()
+    np.testing.assert_array_equal(*draws)
