@@ -570,3 +570,17 @@ def test_where_the_variance_is(kernel, position):
         other[position] += 0.7
         scaled = np.exp(0.7) * covariance.matrix(theta)
         assert_allclose(covariance.matrix(other), scaled, rtol=1e-12)
+
+
+def test_a_class_that_is_defined_again_takes_the_place_of_its_earlier_version(monkeypatch):
+    """As where a cell of a notebook is run once more."""
+    monkeypatch.setattr(covariances, "_FAST_COVARIANCES", list(covariances._FAST_COVARIANCES))
+    n_before = len(covariances._FAST_COVARIANCES)
+    for _ in range(2):
+
+        class Mine(Covariance):
+            @staticmethod
+            def serves(kernel):
+                return False
+
+    assert covariances._FAST_COVARIANCES[n_before:] == [Mine]
