@@ -8,7 +8,7 @@ The label names a version of the code. Runs are kept in ``results/default.json``
 and seed; a run that is there is not made again unless ``--again`` is given. ``--compare A B``
 prints two labels side by side, without a run. ``--set NAME=VALUE`` gives a number of the set-up
 (`EmulatorOptions`) another value; the label is "NAME = VALUE" then, and the fits to compare with
-have the label "usual".
+have the label "after".
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def main() -> None:
                     with with_number(change):
                         runs[str(seed)] = plain(measure(PROBLEMS[name], seed))
                     save("default", {"effective_draws": EFFECTIVE}, results)
-        show(results, ["usual", label] if change and "usual" in results else [label])
+        show(results, ["after", label] if change and "after" in results else [label])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 ``.. set-up-numbers::`` makes a table of the fields of `EmulatorOptions`: their values, and what the
 comments in the source say of them. Where benchmarks/results/default.json has runs with a label
-"NAME = VALUE", the table compares them with the same fits with the label "usual".
+"NAME = VALUE", the table compares them with the same fits with the label "after".
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ DEFAULT = ROOT / "benchmarks" / "results" / "default.json"
 _BEFORE = "before"
 #: Label of the runs after that.
 _AFTER = "after"
-#: Label of the runs with which those with another value of a number are compared.
-_USUAL = "usual"
 
 
 def default_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
@@ -122,7 +120,7 @@ def number_lines(options: Path = OPTIONS, results: Path = DEFAULT) -> list[str]:
 
 def _with_another(name: str, results: dict[str, Any]) -> list[str]:
     """What fits with another value of a number took, compared with the same fits as they are."""
-    usual = results.get(_USUAL, {})
+    usual = results.get(_AFTER, {})
     labels = [label for label in results if label.startswith(f"{name} = ")]
     if not labels:
         return ["", "", "", ""]

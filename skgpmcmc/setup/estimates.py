@@ -85,7 +85,7 @@ def calibrate_estimates(
     model = state.model
     reference = state.make_reference(settings.noise)
     thetas, evidence, shares = state.choose_trial_points()
-    n_draws = state.options.n_pooled
+    n_draws = state.options.n_draws
     items = [
         (model, reference, theta, settings, n_draws, seed)
         for theta, seed in zip(thetas, state.spawn_seeds(len(thetas)), strict=True)

@@ -540,7 +540,7 @@ def test_table_of_the_numbers_of_the_set_up(table_lines, tmp_path):
     assert all(row[0] and len(row[3]) > 10 for row in rows)  # a part, and a reason
     assert all(row[4:] == [""] * 4 for row in rows)
     after, other = of_default_fits(1.0, 2.0), of_default_fits(2.0, 4.0)
-    document = {"results": {"usual": after, f"{fields[-1].name} = 7": other}}
+    document = {"results": {"after": after, f"{fields[-1].name} = 7": other}}
     (tmp_path / "default.json").write_text(json.dumps(document), "utf-8")
     _, *rows = cells(number_lines(results=tmp_path / "default.json"))
     assert all(row[4:] == [""] * 4 for row in rows[:-1])
@@ -630,7 +630,7 @@ def test_methods_state_the_constants_of_the_set_up():
     assert f"1 / (1 + (8 + 2 p) / {options.worthwhile_evaluations:.0f})" in methods
     assert options.most_rounds == 12
     assert "after twelve batches at most" in methods
-    assert f"estimates with {options.n_pooled} draws" in methods
+    assert f"estimates with {options.n_draws} draws" in methods
     assert options.usable_acceptance == 0.5
     assert "(a predicted acceptance rate below a half," in methods
     assert f"is at most {options.negligible_depth:.0f} below" in methods

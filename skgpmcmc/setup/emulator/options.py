@@ -46,7 +46,7 @@ class EmulatorOptions:
     usable_acceptance: float = 0.5  # predicted rate above which an emulator is good enough
     hopeless_acceptance: float = 0.25  # rate, after trajectories, below which no batch helps
     most_rounds: int = 12  # most batches of points: bounds time
-    n_pooled: int = 64  # chains on pi*, candidates, draws of a trial estimate: one call for all
+    n_pooled: int = 64  # chains that draw from pi*, and candidates of a proposal: one call for all
 
     # Warm-up by trajectories
     target_acceptance: float = 0.9  # of trajectories: longer steps do not leave narrow regions
@@ -54,9 +54,9 @@ class EmulatorOptions:
     rows_per_value: float = 10.0  # n / (p (p + 1)) below which trajectories cost less: as measured
 
     # Estimates
-    n_draws: int = 512  # draws that describe pi*; most draws of an estimate with fewer rows
+    n_draws: int = 512  # draws that describe pi*, and draws that measure the variance of a weight
     fewest_draws: int = 32  # of an estimate: so few cost little beside its factorizations
-    log_variance_error: float = 0.5  # standard deviation of a log variance from n_pooled weights
+    log_variance_error: float = 0.5  # standard deviation of a log variance from n_draws weights
     gap_error: float = 0.05  # nats, of the quadratic for the log of exact over approximate evidence
     gap_coefficient_sd: float = 0.1  # nats, prior sd of each coefficient of this quadratic
 
