@@ -132,9 +132,13 @@ class BentPoint:
         return np.array([2.0 - np.exp(x) + x * (y - 0.5 * x**2), 0.5 * x**2 - y])
 
     @property
-    def metric_root(self):
+    def metric(self):
         x = np.clip(self.position[0], -40.0, 40.0)
-        return DenseRoot.of_precision(np.array([[0.5 + np.exp(x) + x**2, -x], [-x, 1.0]]))
+        return np.array([[0.5 + np.exp(x) + x**2, -x], [-x, 1.0]])
+
+    @property
+    def metric_root(self):
+        return DenseRoot.of_precision(self.metric)
 
 
 OPERATOR_SIZE = (1200, 8)
