@@ -22,7 +22,7 @@ def walk_proposal(point):
 
 
 def langevin_proposal(point):
-    """Distribution of the proposals of a Langevin move at a point, from the paper's formula (10)."""
+    """Distribution of the proposals of a Langevin move, from formula (10) of Filippone et al."""
     covariance = np.linalg.inv(point.metric)
     return multivariate_normal(
         point.position + 0.5 * STEP**2 * covariance @ point.gradient, STEP**2 * covariance
