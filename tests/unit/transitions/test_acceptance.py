@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.stats import multivariate_normal
+from scipy.stats import invgamma, kstest, multivariate_normal
 
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.numerics.dynamics import DenseRoot
 from skgpmcmc.transitions import CrankNicolson, EllipticalSlice, Langevin, RandomWalk
+from skgpmcmc.transitions.gibbs import ConjugateVariance
 
 from ...exactness.test_within_gibbs import Bent, BentPoint
 from ...helpers import THREE_THETA, three_point_model
@@ -73,3 +74,16 @@ def test_f_keeps_its_prior_variance_where_the_likelihood_is_flat(move):
         state, _ = move.step(model, state, rng)
         whitened.append(state.prior.whiten(state.f))
     assert_allclose(np.mean(np.square(whitened)), 1.0, atol=0.1)
+
+
+def test_conjugate_variance_is_drawn_from_its_inverse_gamma_distribution():
+    """Appendix A.1 of Filippone, Zhong and Girolami, with the quadratic form written out."""
+    model = three_point_model()
+    rng = np.random.default_rng(0)
+    move = ConjugateVariance(position=0, shape=2.0, scale=0.7)
+    state = move.start(model, THREE_THETA, rng)
+    correlation = state.prior.K / np.exp(THREE_THETA[0])
+    form = state.f @ np.linalg.solve(correlation, state.f)
+    exact = invgamma(2.0 + 1.5, scale=0.7 + 0.5 * form)
+    drawn = [np.exp(move.step(model, state, rng)[0].theta[0]) for _ in range(1000)]
+    assert kstest(drawn, exact.cdf).pvalue > 1e-4
