@@ -1,4 +1,4 @@
-"""The default sampler on thirteen problems with ten seeds: what a change of the set-up brings.
+"""The default sampler on fourteen problems with ten seeds: what a change of the set-up brings.
 
 Run as ``python -m benchmarks.default --label NAME [--problem NAME ...] [--seeds 10] [--core 0]``,
 with ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. One core, default settings and priors. Data are
@@ -23,7 +23,7 @@ from unittest import mock
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_diabetes, load_wine
 from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
@@ -84,6 +84,13 @@ def smooth_regression() -> Data:
     return X, f + 0.1 * rng.standard_normal(50)
 
 
+def diabetes() -> Data:
+    """Sixty of the patients."""
+    X, y = load_diabetes(return_X_y=True)
+    rows = np.random.default_rng(0).permutation(len(y))[:60]
+    return StandardScaler().fit_transform(X[rows]), y[rows]
+
+
 PROBLEMS: dict[str, Problem] = {
     "moons 50": Problem(moons),
     "cancer 100": Problem(lambda: first_rows("cancer", 100)),
@@ -101,6 +108,9 @@ PROBLEMS: dict[str, Problem] = {
     "iris, softmax": Problem(iris, settings=(("multi_class", "softmax"),)),
     "regression ARD d = 20": Problem(
         smooth_regression, BayesianGPRegressor, settings=(("ard", True),)
+    ),
+    "diabetes 60, Student-t": Problem(
+        diabetes, BayesianGPRegressor, settings=(("likelihood", "student_t"),)
     ),
 }
 

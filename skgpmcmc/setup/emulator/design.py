@@ -134,16 +134,13 @@ class Design:
         limit = self.best.log_density - depth
         return Design(tuple(point for point in self.points if point.log_density >= limit))
 
-    def select_useful(self, scale: FloatArray, options: EmulatorOptions) -> Design:
-        """Select the points that condition an emulator: high ones, and not too many.
+    def thin(self, scale: FloatArray, options: EmulatorOptions) -> Design:
+        """Select the points that condition an emulator: those farthest from any better point.
 
-        If there are too many, the points that are farthest from any better point are kept.
+        Low points condition an emulator, too: without them its values may be high where the design
+        has shown that the density is low.
         """
-        dim = len(scale)
-        high = self.above(options.deepest(dim))
-        return high._thin(scale, options.most_values // (dim + 1))
-
-    def _thin(self, scale: FloatArray, most: int) -> Design:
+        most = options.most_values // (len(scale) + 1)
         order = np.argsort(-self.log_density, kind="stable")
         z = (self.theta / scale)[order]
         squares = np.einsum("ir,ir->i", z, z)

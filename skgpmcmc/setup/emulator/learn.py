@@ -198,7 +198,10 @@ class EmulatorState:
             last = self.held_out[-2:]
             thetas = np.concatenate([batch.theta for batch in last])
             evidence = np.concatenate([batch.log_evidence for batch in last])
-            return thetas, evidence, np.concatenate([batch.shares for batch in last])
+            shares = np.concatenate([batch.shares for batch in last])
+            log_density = evidence + self.model.hyperprior.log_prob(thetas)
+            near = log_density >= self.design.best.log_density - self.options.deepest(self.dim)
+            return thetas[near], evidence[near], shares[near]
         assert self.exploration is not None
         states = self.exploration.states
         size = min(2 * self.options.batch(self.dim), len(states))
@@ -208,7 +211,8 @@ class EmulatorState:
 
     def make_reference(self, noise: float = np.inf) -> InterpolatedSites:
         """Interpolate the sites of the design, with sequential rows for estimates of this noise."""
-        used = self.design.select_useful(self.scale, self.options)
+        high = self.design.above(self.options.deepest(self.dim))
+        used = high.thin(self.scale, self.options)
         sites = [point.sites for point in used.points]
         skewness = [point.skewness for point in used.points if point.skewness is not None]
         sequential_rows = choose_sequential_rows(np.array(skewness), noise) if skewness else None

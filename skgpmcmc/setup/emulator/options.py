@@ -24,7 +24,7 @@ class EmulatorOptions:
     period_shift: float = 0.05  # step of a period, in periods at the far data: still quadratic
 
     # What is kept
-    design_depth: float = 40.0  # nats, plus p, below the best: lower points are of no use
+    design_depth: float = 40.0  # nats, plus p, below the best: chains never go where it is lower
     negligible_depth: float = 12.0  # nats below the best that hardly matter: grids end there
     most_values: int = 2500  # values and derivatives that condition an emulator: bounds time
     n_compared: int = 16  # points that may be modes, and points on a path between two: bounds time

@@ -75,7 +75,8 @@ class EmulatedPosterior:
         best = design.best
         dim = len(root)
         scale = scales_of_root(root)
-        used = design.select_useful(scale, options)
+        high = design.above(options.deepest(dim))
+        used = design.thin(scale, options)
         spread = np.sqrt(dim) * root.T
         emulator = Emulator.fit(
             used.theta,
@@ -90,8 +91,8 @@ class EmulatedPosterior:
             model.hyperprior,
             emulator,
             Quadratic.flat(best.theta, scale),
-            used.theta.min(axis=0),
-            used.theta.max(axis=0),
+            high.theta.min(axis=0),
+            high.theta.max(axis=0),
             float(used.values.max()) + options.height_error,
             float(best.log_density + volume) - options.negligible_depth,
         )

@@ -69,7 +69,7 @@ def test_the_points_of_use_are_not_too_many(most):
     """Those that are farthest from any better one, and the best of all."""
     rng = np.random.default_rng(0)
     design = Design(tuple(point(t, -float(t @ t)) for t in rng.standard_normal((200, 3))))
-    thinned = design.select_useful(np.ones(3), EmulatorOptions(most_values=4 * most))
+    thinned = design.thin(np.ones(3), EmulatorOptions(most_values=4 * most))
     assert len(thinned) == most
     assert thinned.best is design.best
 

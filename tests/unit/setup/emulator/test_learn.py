@@ -12,7 +12,7 @@ from skgpmcmc.chain import InProcessExecutor
 from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
 from skgpmcmc.model import HyperPrior, default_kernel
 from skgpmcmc.setup import Request
-from skgpmcmc.setup.emulator.design import Design
+from skgpmcmc.setup.emulator.design import Design, DesignPoint
 from skgpmcmc.setup.emulator.learn import (
     HeldOutBatch,
     _weigh_draws,
@@ -21,7 +21,7 @@ from skgpmcmc.setup.emulator.learn import (
     refine_design,
 )
 from skgpmcmc.setup.emulator.options import EmulatorOptions
-from skgpmcmc.setup.emulator.posterior import scales_of_root
+from skgpmcmc.setup.emulator.posterior import EmulatedPosterior, scales_of_root
 from skgpmcmc.setup.emulator.search import find_modes
 from skgpmcmc.transitions.surrogate import independence_acceptance
 
@@ -406,10 +406,10 @@ def test_chains_begin_at_the_best_points_of_the_design(begun):
 def test_an_emulator_that_hundreds_of_points_do_not_make_good_is_given_up(many_lengths):
     _, known = many_lengths
     hopeless = refine_design(
-        with_options(known, most_rounds=5, usable_acceptance=2.1), InProcessExecutor()
+        with_options(known, most_rounds=5, hopeless_acceptance=1.0), InProcessExecutor()
     )
     assert len(hopeless.held_out) == 1
-    assert not hopeless.usable
+    assert hopeless.acceptance < 1.0
 
 
 def test_places_where_trajectories_lead_are_theirs(many_lengths):
@@ -433,3 +433,33 @@ def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
     assert wider.min() > 1.0
     assert wider.mean() > 1.15
     assert_allclose(narrow.mean(axis=0), np.median(narrow, axis=0), atol=narrow.std(axis=0).max())
+
+
+# --- points with a low density ----------------------------------------------------------------------
+
+
+def test_the_emulator_is_low_where_points_were_too_low_for_chains():
+    """Far from two modes the emulator returns to its mean, unless points show a valley there."""
+    model = make_model(*toy_classes(30, 2, 0))
+    sites = EP().fit(model, model.start).q.sites
+    modes = np.array([[0.0, 0.0], [-40.0, 0.0]])
+    valley = np.array([[-20.0, 0.0], [-15.0, 1.0], [-25.0, -1.0]])
+    around = np.random.default_rng(3).uniform(-2.0, 2.0, size=(15, 2))
+    points = []
+    for theta in (*(modes[0] + around), *(modes[1] + around), *valley):
+        away = theta - modes
+        nearest = away[np.argmin((away**2).sum(axis=1))]
+        value = -0.5 * float(nearest @ nearest)
+        points.append(DesignPoint(theta, value, -nearest, value, sites, None))
+    posterior = EmulatedPosterior.of(model, Design(tuple(points)), np.eye(2), OPTIONS)
+    between = valley + [1.0, 0.5]
+    assert (posterior.log_evidence(between) < -OPTIONS.design_depth).all()
+
+
+def test_estimates_are_not_tried_where_the_density_is_too_low_for_chains(complete):
+    last = complete.held_out[-1]
+    low = last._replace(log_evidence=last.log_evidence - 300.0 * (np.arange(len(last.theta)) == 0))
+    fallen = replace(complete, held_out=(*complete.held_out[:-1], low))
+    tried, evidence, shares = fallen.choose_trial_points()
+    assert len(tried) == len(evidence) == len(shares) == len(complete.choose_trial_points()[0]) - 1
+    assert not (tried == last.theta[0]).all(axis=1).any()
