@@ -435,7 +435,7 @@ def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
     assert_allclose(narrow.mean(axis=0), np.median(narrow, axis=0), atol=narrow.std(axis=0).max())
 
 
-# --- points with a low density ----------------------------------------------------------------------
+# --- points with a low density --------------------------------------------------------------------
 
 
 def test_the_emulator_is_low_where_points_were_too_low_for_chains():
@@ -452,7 +452,7 @@ def test_the_emulator_is_low_where_points_were_too_low_for_chains():
         value = -0.5 * float(nearest @ nearest)
         points.append(DesignPoint(theta, value, -nearest, value, sites, None))
     posterior = EmulatedPosterior.of(model, Design(tuple(points)), np.eye(2), OPTIONS)
-    between = valley + [1.0, 0.5]
+    between = valley + np.array([1.0, 0.5])
     assert (posterior.log_evidence(between) < -OPTIONS.design_depth).all()
 
 
