@@ -105,7 +105,7 @@ def calibrate_estimates(
     count = settings.n_importance or calibrate_draw_count(
         theta, log_variance, center, scale, model.n_latent, settings.noise, weight, state.options
     )
-    gap_noise = (state.options.gap_error + noise) / weight
+    gap_noise = noise / weight
     correction = Quadratic.fit(
         theta, gap, center, scale, noise=gap_noise, term_sd=state.options.gap_coefficient_sd
     )

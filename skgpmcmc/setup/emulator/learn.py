@@ -280,7 +280,7 @@ def refine_design(state: EmulatorState, workers: Executor) -> EmulatorState:
         so_far = f", acceptance {state.acceptance:.2g} ({enough:.2g} is enough)"
         stage = f"learning: {len(state.design)} of at most {most} evaluations"
         state = _learn_batch(state, size, stage + so_far * (number > 0), workers)
-        if state.exploration is not None and state.acceptance < options.hopeless_acceptance:
+        if state.exploration is not None and not state.usable:
             break  # hundreds of points were not enough, so that more batches do not help
     return state
 

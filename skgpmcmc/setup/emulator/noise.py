@@ -87,6 +87,6 @@ def calibrate_draw_count(
         Tuning constants of the set-up.
     """
     law = Quadratic.fit(
-        theta, log_variance, center, scale, noise=options.log_variance_error / weight, term_sd=1.0
+        theta, log_variance, center, scale, noise=1.0 / weight, term_sd=1.0
     )
     return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_draws))

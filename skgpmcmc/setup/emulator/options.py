@@ -44,7 +44,6 @@ class EmulatorOptions:
     tail_spread: float = 1.5  # wider tails: pi* to the power 1 / (1 + tail_spread / p)
     worthwhile_evaluations: float = 170.0  # a third of the evaluations of a run without rejections
     usable_acceptance: float = 0.5  # predicted rate above which an emulator is good enough
-    hopeless_acceptance: float = 0.25  # rate, after trajectories, below which no batch helps
     most_rounds: int = 12  # most batches of points: bounds time
     n_pooled: int = 64  # chains that draw from pi*, and candidates of a proposal: one call for all
 
@@ -56,8 +55,6 @@ class EmulatorOptions:
     # Estimates
     n_draws: int = 512  # draws that describe pi*, and draws that measure the variance of a weight
     fewest_draws: int = 32  # of an estimate: so few cost little beside its factorizations
-    log_variance_error: float = 0.5  # standard deviation of a log variance from n_draws weights
-    gap_error: float = 0.05  # nats, of the quadratic for the log of exact over approximate evidence
     gap_coefficient_sd: float = 0.1  # nats, prior sd of each coefficient of this quadratic
 
     # Proposals
