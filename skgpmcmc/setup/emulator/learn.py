@@ -281,7 +281,7 @@ def refine_design(state: EmulatorState, workers: Executor) -> EmulatorState:
         stage = f"learning: {len(state.design)} of at most {most} evaluations"
         state = _learn_batch(state, size, stage + so_far * (number > 0), workers)
         if state.exploration is not None and not state.usable:
-            break  # hundreds of points were not enough, so that more batches do not help
+            break  # trajectories will lead: hundreds of points were not enough
     return state
 
 

@@ -86,7 +86,6 @@ def calibrate_draw_count(
     options : EmulatorOptions
         Tuning constants of the set-up.
     """
-    law = Quadratic.fit(
-        theta, log_variance, center, scale, noise=1.0 / weight, term_sd=1.0
-    )
+    # A log variance from some hundred weights is known to about one natural log.
+    law = Quadratic.fit(theta, log_variance, center, scale, noise=1.0 / weight, term_sd=1.0)
     return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_draws))

@@ -64,7 +64,7 @@ def test_what_is_learned_is_that_of_typical_places(known, what):
         _, found = calibrate_estimates(known, SETTINGS, InProcessExecutor())
     at = thetas[typical]
     if what == "correction":
-        np.testing.assert_allclose(found.correction.value(at), 0.3, atol=0.25)
+        assert np.abs(found.correction.value(at) - 0.3).mean() < 0.1
         assert found.error < 0.5  # of all places alike it is one
     else:
         counts = [found.move(None).n_importance.at(theta) for theta in at]

@@ -406,10 +406,10 @@ def test_chains_begin_at_the_best_points_of_the_design(begun):
 def test_an_emulator_that_hundreds_of_points_do_not_make_good_is_given_up(many_lengths):
     _, known = many_lengths
     hopeless = refine_design(
-        with_options(known, most_rounds=5, hopeless_acceptance=1.0), InProcessExecutor()
+        with_options(known, most_rounds=5, usable_acceptance=2.1), InProcessExecutor()
     )
     assert len(hopeless.held_out) == 1
-    assert hopeless.acceptance < 1.0
+    assert not hopeless.usable
 
 
 def test_places_where_trajectories_lead_are_theirs(many_lengths):
