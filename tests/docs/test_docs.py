@@ -666,7 +666,7 @@ def test_methods_state_the_constants_of_the_set_up():
     assert options.other_probability == 0.03
     assert "Three of a hundred moves are random-walk steps" in methods
     assert "Three of a hundred moves multiply the period" in methods
-    assert f"best of {options.n_periods} periods" in methods
+    assert f"best of {options.n_pooled} periods" in methods
     assert f"evaluation: {options.n_pooled} independence candidates" in methods
     assert RetainedParticle().n_steps == 2
     assert "by two elliptical slice steps" in methods

@@ -169,9 +169,10 @@ class Design:
         """
         high = self.above(options.negligible_depth)
         theta = high.theta[np.argsort(-high.log_density, kind="stable")]
-        chosen = choose_spread_out(theta / scale, theta[:1] / scale, options.n_compared)
+        n_compared = options.batch(len(scale))
+        chosen = choose_spread_out(theta / scale, theta[:1] / scale, n_compared)
         ends = theta[[0, *sorted(set(chosen.tolist()) - {0})]]
-        share = np.linspace(0.0, 1.0, options.n_compared + 1)[:, None]
+        share = np.linspace(0.0, 1.0, n_compared + 1)[:, None]
         modes = [0]
         for i in range(1, len(ends)):
             paths = ends[i] + share * (ends[modes] - ends[i])[:, None]

@@ -20,14 +20,11 @@ class EmulatorOptions:
     fewest_rows: int = 400  # rows from which searches begin with a subset, which costs far less
     subset_divisor: int = 4  # one in so many rows for first searches, and values for length-scales
     gradient_step: float = 0.25  # step between gradients for a scale: log density still quadratic
-    n_periods: int = 64  # periods that a search tries: gaps of six percent, as wide as a mode
-    period_shift: float = 0.05  # step of a period, in periods at the far data: still quadratic
 
     # What is kept
     design_depth: float = 40.0  # nats, plus p, below the best: chains never go where it is lower
     negligible_depth: float = 12.0  # nats below the best that hardly matter: grids end there
     most_values: int = 2500  # values and derivatives that condition an emulator: bounds time
-    n_compared: int = 16  # points that may be modes, and points on a path between two: bounds time
     height_error: float = 2.0  # nats, of emulated heights: valleys are deeper, peaks rise by less
     least_precision: float = 0.05  # of a site, per Fisher information: its log is interpolated
 
@@ -45,7 +42,7 @@ class EmulatorOptions:
     worthwhile_evaluations: float = 170.0  # a third of the evaluations of a run without rejections
     usable_acceptance: float = 0.5  # predicted rate above which an emulator is good enough
     most_rounds: int = 12  # most batches of points: bounds time
-    n_pooled: int = 64  # chains that draw from pi*, and candidates of a proposal: one call for all
+    n_pooled: int = 64  # chains that draw from pi*, candidates, periods tried: one call for all
 
     # Warm-up by trajectories
     target_acceptance: float = 0.9  # of trajectories: longer steps do not leave narrow regions
@@ -64,7 +61,7 @@ class EmulatorOptions:
     surprise_probability: float = 0.01  # of so few acceptances, below which the set-up looks again
 
     def batch(self, dim: int) -> int:
-        """Return the number of points in a batch: half of them from pi*, half from wider tails."""
+        """Return the number of points in a batch, which is also the number compared for modes."""
         return int(self.per_batch) + 2 * dim
 
     def deepest(self, dim: int) -> float:

@@ -49,15 +49,13 @@ def move_to_best_multiple(
 def choose_step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptions) -> FloatArray:
     """Choose steps along each axis over which the log density at a mode theta is about quadratic.
 
-    The step of a period is at most `options.gradient_step`, as that of other hyper-parameters.
+    A step of a period changes no phase in the data by more radians than a step has natural logs.
     """
     sizes = np.full(len(theta), options.gradient_step)
     width = float(np.ptp(model.covariance.X, axis=0).max())
     for period, _ in period_positions(model):
-        if width > 0.0:
-            sizes[period] = min(
-                options.gradient_step, options.period_shift * np.exp(theta[period]) / width
-            )
+        phase = 2.0 * np.pi * width / np.exp(theta[period])
+        sizes[period] /= max(phase, 1.0)
     return sizes
 
 

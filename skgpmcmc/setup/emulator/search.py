@@ -45,7 +45,7 @@ def search(
         path.append(DesignPoint.of(point))
         check_time()
 
-    theta = move_to_best_period(model, approximation, start, options.n_periods)
+    theta = move_to_best_period(model, approximation, start, options.n_pooled)
     for _ in range(MOST_ATTEMPTS):
         with suppress(OutOfTimeError):
             climb(posterior, theta, stops, visit)

@@ -128,7 +128,7 @@ def test_modes_are_told_apart_by_a_valley(first, depth, expected):
 
 
 def test_modes_are_found_among_points_that_no_search_ended_at():
-    """Two modes, and points of both, about: each mode is the best of its own."""
+    """Two modes, and points of both: the best of all, and a point near the top of the other."""
 
     def log_prob(theta):
         return np.logaddexp(*(-2.0 * ((theta - m) ** 2).sum(axis=-1) for m in (0.0, 4.0)))
@@ -138,8 +138,10 @@ def test_modes_are_found_among_points_that_no_search_ended_at():
     heights = log_prob(theta)
     design = Design(tuple(point(t, h) for t, h in zip(theta, heights, strict=True)))
     modes = design.modes(np.ones(2), log_prob, EmulatorOptions())
-    best = [theta[:20][heights[:20].argmax()], theta[20:][heights[20:].argmax()]]
-    assert_array_equal(sorted(map(tuple, modes)), sorted(map(tuple, best)))
+    assert len(modes) == 2
+    assert_array_equal(modes[0], theta[heights.argmax()])
+    other = 4.0 - 4.0 * (modes[0] > 2.0)
+    assert_allclose(modes[1], other, atol=0.6)
 
 
 def test_many_points_compare_few_of_them():
@@ -153,7 +155,8 @@ def test_many_points_compare_few_of_them():
 
     design = Design(tuple(point([x, 0.0], -1e-3 * i) for i, x in enumerate(first)))
     modes = design.modes(np.ones(2), counted, EmulatorOptions())
-    assert 8 < len(modes) <= 17
+    most = EmulatorOptions().batch(2) + 1
+    assert most / 2 < len(modes) <= most
     assert max(n_points) < 500
     assert_array_equal(modes[0], design.best.theta)
 

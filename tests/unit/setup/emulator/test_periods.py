@@ -89,7 +89,7 @@ def test_steps_of_a_period_are_small():
     sizes = choose_step_sizes(
         model_of(PERIODIC), np.array([0.5, 0.6, np.log(PERIOD), -1.1]), EmulatorOptions()
     )
-    assert_allclose(sizes, [0.25, 0.25, 0.05 * PERIOD / 20.0, 0.25])
+    assert_allclose(sizes, [0.25, 0.25, 0.25 * PERIOD / (2.0 * np.pi * 20.0), 0.25])
 
 
 def test_searches_end_at_the_period():
