@@ -7,8 +7,8 @@ the same for all seeds, which are those of the chains: what differs between seed
 The label names a version of the code. Runs are kept in ``results/default.json`` by label, problem
 and seed; a run that is there is not made again unless ``--again`` is given. ``--compare A B``
 prints two labels side by side, without a run. ``--set NAME=VALUE`` gives a number of the set-up
-(`EmulatorOptions`) another value; the label is "NAME = VALUE" then, and the fits to compare with
-have the label "after".
+(`EmulatorOptions`) another value; the label is "NAME = VALUE" then, and the fits to compare with,
+by the same version of the code, have the label "numbers".
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ def main() -> None:
                     with with_number(change):
                         runs[str(seed)] = plain(measure(PROBLEMS[name], seed))
                     save("default", {"effective_draws": EFFECTIVE}, results)
-        show(results, ["after", label] if change and "after" in results else [label])
+        show(results, ["numbers", label] if change and "numbers" in results else [label])
 
 
 if __name__ == "__main__":

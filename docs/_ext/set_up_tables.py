@@ -2,7 +2,8 @@
 
 ``.. set-up-numbers::`` makes a table of the fields of `EmulatorOptions`: their values, and what the
 comments in the source say of them. Where benchmarks/results/default.json has runs with a label
-"NAME = VALUE", the table compares them with the same fits with the label "after".
+"NAME = VALUE", the table compares them with the same fits with the label "numbers", which are of
+the same version of the code.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ DEFAULT = ROOT / "benchmarks" / "results" / "default.json"
 _BEFORE = "before"
 #: Label of the runs after that.
 _AFTER = "after"
+#: Label of the runs with which those with another value of a number are compared.
+_AS_THEY_WERE = "numbers"
 
 
 def default_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
@@ -120,7 +123,7 @@ def number_lines(options: Path = OPTIONS, results: Path = DEFAULT) -> list[str]:
 
 def _with_another(name: str, results: dict[str, Any]) -> list[str]:
     """What fits with another value of a number took, compared with the same fits as they are."""
-    usual = results.get(_AFTER, {})
+    usual = results.get(_AS_THEY_WERE, {})
     labels = [label for label in results if label.startswith(f"{name} = ")]
     if not labels:
         return ["", "", "", ""]
