@@ -540,7 +540,7 @@ def test_table_of_the_numbers_of_the_set_up(table_lines, tmp_path):
     assert all(row[0] and len(row[3]) > 10 for row in rows)  # a part, and a reason
     assert all(row[4:] == [""] * 4 for row in rows)
     after, other = of_default_fits(1.0, 2.0), of_default_fits(2.0, 4.0)
-    document = {"results": {"after": after, f"{fields[-1].name} = 7": other}}
+    document = {"results": {"numbers": after, f"{fields[-1].name} = 7": other}}
     (tmp_path / "default.json").write_text(json.dumps(document), "utf-8")
     _, *rows = cells(number_lines(results=tmp_path / "default.json"))
     assert all(row[4:] == [""] * 4 for row in rows[:-1])
