@@ -1,4 +1,4 @@
-"""What an installed copy must be able to do: each kind of model is fitted, predicts and is pickled."""
+"""What an installed copy must do: each kind of model is fitted, predicts and is pickled."""
 
 import pickle
 from importlib.metadata import version
