@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ..._typing import FloatArray, IntArray
+from ..._typing import BoolArray, FloatArray, IntArray
 from ...approximations.base import Approximation, GaussianApproximation, Sites
 from ...hyperposterior.posterior import HyperPosterior, PosteriorPoint
 from ...importance.gaussian import importance_gaussian
@@ -131,15 +131,14 @@ class Design:
 
     def above(self, depth: float) -> Design:
         """Return the points whose log density is at most `depth` below the best."""
-        limit = self.best.log_density - depth
-        return Design(tuple(point for point in self.points if point.log_density >= limit))
+        return self.select(self.log_density >= self.best.log_density - depth)
+
+    def select(self, chosen: BoolArray) -> Design:
+        """Return some points; `chosen` is a mask, (D,)."""
+        return Design(tuple(self.points[i] for i in np.flatnonzero(chosen)))
 
     def thin(self, scale: FloatArray, options: EmulatorOptions) -> Design:
-        """Select the points that condition an emulator: those farthest from any better point.
-
-        Low points condition an emulator, too: without them its values may be high where the design
-        has shown that the density is low.
-        """
+        """Return the points farthest from any better point, if there are too many."""
         most = options.most_values // (len(scale) + 1)
         order = np.argsort(-self.log_density, kind="stable")
         z = (self.theta / scale)[order]

@@ -59,7 +59,11 @@ class EmulatedPosterior:
     def of(
         cls, model: LatentGP, design: Design, root: FloatArray, options: EmulatorOptions
     ) -> Self:
-        """Emulate the log evidence by a design.
+        """Emulate the log evidence by those points of a design that are of use.
+
+        High points are. A point with a low density is of use only where the emulator of the other
+        points is high: there it shows what the other points do not. Elsewhere it would take part in
+        the choice of length-scales for a region to which chains never go.
 
         Parameters
         ----------
@@ -72,11 +76,27 @@ class EmulatedPosterior:
         options : EmulatorOptions
             Tuning constants of the set-up.
         """
-        best = design.best
+        scale = scales_of_root(root)
+        top = design.best.log_density
+        is_used = design.log_density >= top - options.deepest(len(root))
+        while True:
+            used = design.select(is_used).thin(scale, options)
+            posterior = cls._of_points(model, used, root, options)
+            log_prior = model.hyperprior.log_prob(design.theta)
+            emulated = log_prior + posterior.log_evidence(design.theta)
+            is_wrong = ~is_used & (emulated > top - options.negligible_depth)
+            if not is_wrong.any():
+                return posterior
+            is_used |= is_wrong
+
+    @classmethod
+    def _of_points(
+        cls, model: LatentGP, used: Design, root: FloatArray, options: EmulatorOptions
+    ) -> Self:
+        """Emulate the log evidence by all points of a design."""
+        best = used.best
         dim = len(root)
         scale = scales_of_root(root)
-        high = design.above(options.deepest(dim))
-        used = design.thin(scale, options)
         spread = np.sqrt(dim) * root.T
         emulator = Emulator.fit(
             used.theta,
@@ -91,8 +111,8 @@ class EmulatedPosterior:
             model.hyperprior,
             emulator,
             Quadratic.flat(best.theta, scale),
-            high.theta.min(axis=0),
-            high.theta.max(axis=0),
+            used.theta.min(axis=0),
+            used.theta.max(axis=0),
             float(used.values.max()) + options.height_error,
             float(best.log_density + volume) - options.negligible_depth,
         )

@@ -439,21 +439,20 @@ def test_draws_where_there_are_no_grids_are_those_of_a_pool(many_lengths):
 
 
 def test_the_emulator_is_low_where_points_were_too_low_for_chains():
-    """Far from two modes the emulator returns to its mean, unless points show a valley there."""
+    """Nothing but such points shows that there is a valley between two plateaus."""
     model = make_model(*toy_classes(30, 2, 0))
     sites = EP().fit(model, model.start).q.sites
-    modes = np.array([[0.0, 0.0], [-40.0, 0.0]])
-    valley = np.array([[-20.0, 0.0], [-15.0, 1.0], [-25.0, -1.0]])
-    around = np.random.default_rng(3).uniform(-2.0, 2.0, size=(15, 2))
-    points = []
-    for theta in (*(modes[0] + around), *(modes[1] + around), *valley):
-        away = theta - modes
-        nearest = away[np.argmin((away**2).sum(axis=1))]
-        value = -0.5 * float(nearest @ nearest)
-        points.append(DesignPoint(theta, value, -nearest, value, sites, None))
+    around = np.random.default_rng(3).uniform(-1.0, 1.0, size=(15, 2))
+    plateaus = np.concatenate([around - [8.0, 0.0], around + [8.0, 0.0]])
+    valley = np.array([[0.0, 0.0], [0.5, 0.5], [-0.5, -0.5]])
+    points = [
+        DesignPoint(theta, value, np.zeros(2), value, sites, None)
+        for value, where in ((0.0, plateaus), (-300.0, valley))
+        for theta in where
+    ]
     posterior = EmulatedPosterior.of(model, Design(tuple(points)), np.eye(2), OPTIONS)
-    between = valley + np.array([1.0, 0.5])
-    assert (posterior.log_evidence(between) < -OPTIONS.design_depth).all()
+    assert (posterior.log_evidence(valley) < -OPTIONS.negligible_depth).all()
+    assert_allclose(posterior.log_evidence(plateaus), 0.0, atol=0.1)
 
 
 def test_estimates_are_not_tried_where_the_density_is_too_low_for_chains(complete):
