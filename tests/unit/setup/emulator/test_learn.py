@@ -443,7 +443,7 @@ def test_the_emulator_is_low_where_points_were_too_low_for_chains():
     model = make_model(*toy_classes(30, 2, 0))
     sites = EP().fit(model, model.start).q.sites
     around = np.random.default_rng(3).uniform(-1.0, 1.0, size=(15, 2))
-    plateaus = np.concatenate([around - [8.0, 0.0], around + [8.0, 0.0]])
+    plateaus = np.concatenate([around - [8.0, 0.0], around + np.array([8.0, 0.0])])
     valley = np.array([[0.0, 0.0], [0.5, 0.5], [-0.5, -0.5]])
     points = [
         DesignPoint(theta, value, np.zeros(2), value, sites, None)
