@@ -7,6 +7,7 @@ as soon as their answer is clear: correct transitions mostly take half of the re
 
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
+from skgpmcmc.model import HyperPrior
 from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup import Request, emulated, proposals
@@ -157,6 +159,19 @@ def check(report):
 def check_caught(report):
     """A wrong twin fails the very test that the right one passes."""
     assert report.p_value < LEVEL, report
+
+
+class NoJacobian(HyperPrior):
+    """Takes the density on the natural scale for that on the log scale."""
+
+    def log_prob(self, theta):
+        return super().log_prob(theta) - theta.sum()
+
+
+@cache
+def without_jacobian(prior):
+    """Made once: a step that makes it anew takes as long again."""
+    return NoJacobian(prior.names, prior.distributions)
 
 
 def varying_count():

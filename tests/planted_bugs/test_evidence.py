@@ -11,12 +11,8 @@ from skgpmcmc.transitions import RandomWalk
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..exactness.test_evidence import noisy_z, regression_z
+from ..exactness.test_joint import NoJacobian
 from ..helpers import Z_LIMIT
-
-
-class WithoutJacobian(HyperPrior):
-    def log_prob(self, theta):
-        return super().log_prob(theta) - theta.sum()
 
 
 class NotNormalized(HyperPrior):
@@ -26,7 +22,7 @@ class NotNormalized(HyperPrior):
         return super().log_prob(theta) + np.log(1.5**2)
 
 
-@pytest.mark.parametrize("wrong", [HyperPrior, WithoutJacobian, NotNormalized])
+@pytest.mark.parametrize("wrong", [HyperPrior, NoJacobian, NotNormalized])
 def test_priors(wrong):
     def change(model):
         prior = model.hyperprior

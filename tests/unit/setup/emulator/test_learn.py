@@ -23,7 +23,7 @@ from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.setup.emulator.search import find_modes
 from skgpmcmc.transitions.surrogate import independence_acceptance
 
-from ....helpers import CutShort, Watched, in_one_test, make_model, seeded, toy_classes, z_score
+from ....helpers import CutShort, in_one_test, make_model, seeded, toy_classes, z_score
 
 OPTIONS = EmulatorOptions()
 #: Nothing is learned by batches.
@@ -272,23 +272,6 @@ def test_sequential_rows_are_those_that_the_noise_asks_for(complete):
         len(complete.make_reference(noise).sequential_rows) for noise in (np.inf, 0.1, 1e-6)
     ]
     assert n_sequential[0] == 0 < n_sequential[1] <= n_sequential[2] == 30
-
-
-def test_points_begin_at_the_sites_that_the_design_lets_expect(complete):
-    """Those are nearer to what is found than the ones of the nearest point are."""
-    rng, workers = np.random.default_rng(1), Watched()
-    thetas = complete.design.best.theta + 0.5 * complete.scale * rng.normal(size=(12, 2))
-    complete.evaluate_points(thetas, "evaluations", workers)
-    ((_, items, found),) = workers.batches
-    gaps = []
-    for (_, _, _, theta, expected), point in zip(items, found, strict=True):
-        squares = (((complete.design.theta - theta) / complete.scale) ** 2).sum(axis=1)
-        nearest = complete.design.points[int(squares.argmin())].sites
-        gaps.append(
-            [np.abs(np.log(s.precision / point.sites.precision)).max() for s in (expected, nearest)]
-        )
-    expected, nearest = np.median(gaps, axis=0)
-    assert expected < 0.5 * nearest
 
 
 # --- a quarter of the rows first ------------------------------------------------------------------
