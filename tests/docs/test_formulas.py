@@ -59,7 +59,7 @@ def rendered(extension):
     return markup
 
 
-def test_fractions(rendered):
+def test_a_small_fraction_is_small(rendered):
     half = '<mfrac displaystyle="false" scriptlevel="0"><mn>1</mn><mn>2</mn></mfrac>'
     assert rendered(r"\tfrac{1}{2} \mu") == f"{half}<mi>μ</mi>"
 

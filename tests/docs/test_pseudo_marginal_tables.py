@@ -94,7 +94,7 @@ def test_acceptance_is_that_of_the_move_of_most_iterations(tables, acceptance, s
     assert row[3] == shown
 
 
-def test_ratio_of_the_default_to_pm(tables):
+def test_table_of_the_ratio_of_the_default_to_pm(tables):
     settings = {
         "a": {"PM EP (64)": scheme(ess=[20.0], operations=10.0), "default": scheme()},
         "b": {"PM EP (64)": scheme(ess=[80.0]), "default": scheme()},
@@ -106,7 +106,7 @@ def test_ratio_of_the_default_to_pm(tables):
     assert tables("ratio", {"1": {}}) == ["*Not measured yet.*", ""]
 
 
-def test_spread_of_the_estimates_at_the_mode(tables):
+def test_table_of_the_spread_of_the_estimates(tables):
     widths = {"laplace (1)": 2.0, "laplace (64)": 0.6, "ep (1)": 1.0, "ep (64)": 0.2}
     rows = {
         name: {"mean": [1.0, 2.0], "low": [0.0, 0.5], "high": [9.0, 0.5 + 2.0 * width]}

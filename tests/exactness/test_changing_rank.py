@@ -111,25 +111,25 @@ def test_the_rank_changes():
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_moves_in_short(name):
+def test_moves_keep_the_joint_law_in_short(name):
     check(report_of(TRANSITIONS[name], SHORT))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", TRANSITIONS)
-def test_moves(name):
+def test_moves_keep_the_joint_law(name):
     check(report_of(TRANSITIONS[name]))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", SOME)
-def test_where_inputs_have_several_rows(name):
+def test_several_rows_of_an_input_keep_the_joint_law(name):
     check(report_of(TRANSITIONS[name], model=changing_model(several=True)))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("parameterization", [SufficientAugmentation(), AncillaryAugmentation()])
-def test_the_model_with_a_nugget(parameterization):
+def test_a_nugget_keeps_the_joint_law(parameterization):
     """What samplers that hold f state: then its rank is full."""
     model = changing_model().with_nugget(1e-8)
     assert model.prior_at(np.array([1.0, 4.0])).rank == 6

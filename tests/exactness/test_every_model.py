@@ -128,7 +128,7 @@ def grid_reference(model, draws):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", CASES)
-def test_the_default_sampler_against_quadrature(case):
+def test_the_default_sampler_agrees_with_quadrature(case):
     estimator, simulate = CASES[case]
     y = simulate(np.random.default_rng(1))
     # Errors of quantiles are known well enough from a thousand draws.
@@ -189,7 +189,7 @@ def particle_test(name, change=lambda transition: transition, sizes=SIZES):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", LIKELIHOODS)
-def test_joint_distribution(name):
+def test_a_pseudo_marginal_walk_keeps_the_joint_law(name):
     check(particle_test(name))
 
 
@@ -218,7 +218,7 @@ class WithoutJacobian(OneByOne, MarginalMetropolis):
         return super().step_one(replace(model, hyperprior=wrong), state, rng)
 
 
-def test_joint_distribution_of_the_collapsed_sampler_in_short():
+def test_a_collapsed_walk_keeps_the_joint_law_in_short():
     check(collapsed_test(MarginalMetropolis, COLLAPSED_SHORT))
 
 
@@ -227,7 +227,7 @@ def test_a_collapsed_sampler_without_jacobian_is_caught_in_short():
 
 
 @pytest.mark.statistical
-def test_joint_distribution_of_the_collapsed_sampler():
+def test_a_collapsed_walk_keeps_the_joint_law():
     check(collapsed_test(MarginalMetropolis))
 
 
@@ -286,7 +286,7 @@ def test_wrong_twin_is_caught(name, cls):
 
 
 @pytest.mark.statistical
-def test_offsets_in_short():
+def test_forgotten_offsets_are_caught_in_short():
     """The other twins show at length only."""
     check(particle_test("poisson", sizes=SHORT))
     check_caught(particle_test("poisson", twin(ForgetsOffset), SHORT))

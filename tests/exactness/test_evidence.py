@@ -78,7 +78,7 @@ def check_scores(z, common=0.0):
     assert low < z.var(ddof=1) < high
 
 
-def test_regression_against_quadrature():
+def test_the_evidence_of_a_regression_is_that_of_quadrature():
     check_scores(regression_z())
 
 
@@ -117,7 +117,7 @@ def pima(find_data, n):
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:log_evidence")  # the weights are heavy at far nodes
 @pytest.mark.parametrize("data", ["toy", "Pima"])
-def test_classification_against_quadrature_and_honest_errors(data, find_data):
+def test_the_evidence_of_a_classifier_is_that_of_quadrature(data, find_data):
     """p(y | theta) of the reference by thousands of importance draws at each node."""
     X, y = toy_classes(40, 2, seed=1) if data == "toy" else pima(find_data, 60)
     with short_chains():
@@ -154,7 +154,7 @@ def importance_weights(model, fit, n_parts, n_draws, rng, defensive):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("kernel", ["elliptical_slice", "hmc", "rmhmc"])
-def test_annealing_against_a_million_importance_draws(kernel):
+def test_annealing_agrees_with_a_million_importance_draws(kernel):
     """n = 50, from Laplace's Gaussian, which is not where the importance draws come from."""
     X, y = toy_classes(50, 2, seed=seeded(5))
     model, theta = make_model(X, y), np.array([3.0, -0.5])

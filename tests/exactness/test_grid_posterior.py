@@ -413,7 +413,7 @@ def check_closed_form(model, grid, **options):
 
 
 @pytest.mark.statistical
-def test_two_modes():
+def test_both_of_two_modes_are_visited():
     model = three_points()
     prior = model.hyperprior
     model = replace(model, hyperprior=TwoBumps(prior.names, prior.distributions))
@@ -445,14 +445,14 @@ TREES = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("tree", TREES)
-def test_other_kernels(tree):
+def test_emulated_is_exact_with_other_kernels(tree):
     kernel, priors, grid = TREES[tree]
     model = make_model([[0.0], [1.0], [2.0]], [1.0, -1.0, 1.0], kernel=kernel, priors=priors)
     check_closed_form(model, grid)
 
 
 @pytest.mark.statistical
-def test_the_prior_dominates():
+def test_emulated_is_exact_where_the_prior_dominates():
     """Three points under the default priors, whose logs have one long tail."""
     model = make_model([[0.0], [0.4], [1.0]], [1.0, 1.0, -1.0])
     grid = Grid((np.arange(-11.0, 5.01, 0.2), np.arange(-12.0, 4.01, 0.2)))

@@ -323,7 +323,7 @@ def settled(transition, model, seed, n_steps):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("scheme", ["map", "tempered"])
-def test_regression_against_quadrature(scheme):
+def test_chains_agree_with_quadrature(scheme):
     """Chains with a poor pi* against a grid over three hyper-parameters."""
     rng = np.random.default_rng(3)
     X = np.linspace(0.0, 3.0, 12)[:, None]

@@ -147,7 +147,7 @@ def trajectory_test(kind):
 
 
 @pytest.mark.statistical
-def test_joint_distribution():
+def test_moves_keep_the_joint_law():
     check(particle_test(PseudoMarginalMetropolis))
     check(trajectory_test(HyperUpdate))
 

@@ -177,7 +177,7 @@ ON_BENT = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", ON_BENT)
-def test_operator(name):
+def test_an_operator_keeps_a_known_density(name):
     p_value, acceptance_rate = operator_test(ON_BENT[name])
     assert p_value > LEVEL
     assert acceptance_rate > LEAST_ACCEPTANCE
@@ -292,13 +292,13 @@ QUICK = {
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_moves_in_short(name):
+def test_moves_keep_the_joint_law_in_short(name):
     check(QUICK[name].report())
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", JOINT)
-def test_moves(name):
+def test_moves_keep_the_joint_law(name):
     check(JOINT[name].report())
 
 
@@ -316,7 +316,7 @@ OTHER_MODEL = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", OTHER_MODEL)
-def test_moves_on_the_other_model(name):
+def test_moves_keep_the_joint_law_of_the_other_model(name):
     check(OTHER_MODEL[name].report())
 
 
@@ -335,7 +335,7 @@ PARAMETRIC = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", PARAMETRIC)
-def test_every_likelihood_with_moves_by_gradients(name):
+def test_moves_by_gradients_keep_the_joint_law_of_every_likelihood(name):
     """The moves of a sweep in a row: an error of any of them shows in its end."""
     shape, *moves = PARAMETRIC[name]
     latent = LatentUpdate(Langevin(0.0)) if shape is None else LatentUpdate(TRAJECTORY, shape)

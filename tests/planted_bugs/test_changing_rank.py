@@ -91,7 +91,7 @@ def test_twins_are_caught(name):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
-def test_a_conjugate_draw_that_counts_rows(wrong):
+def test_a_conjugate_draw_that_counts_rows_is_caught(wrong):
     draw = (ByRows if wrong else ConjugateVariance)(0, 3.0, 8.0)
     sweep = Sweep((F_MOVES, draw, HyperUpdate(AncillaryAugmentation(), WALK)), (1, 1, 1))
     report = report_of(sweep, model=conjugate_model())

@@ -178,9 +178,11 @@ class UnliftedSurrogate(SurrogateProposal):
 class UnliftedRotation(Rotation):
     """The same, of a rotation."""
 
+    lift = LIFT
+
     def propose(self, theta, rng):
         moved, log_hastings = super().propose(theta, rng)
-        return moved, log_hastings / EmulatorOptions(lift=LIFT).lifted_power(len(theta))
+        return moved, log_hastings / EmulatorOptions(lift=self.lift).lifted_power(len(theta))
 
 
 class JumpByDensity(IndependenceMetropolis):
@@ -263,12 +265,12 @@ def with_wrong_grid(mixture, cls=Rotation):
 def proposing(transition_for, *, grids=False, options=None):
     """Prior-invariance test of what is made of the mixture, by size."""
 
-    def test(sizes=SIZES):
+    def report(sizes=SIZES):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(emulated, "EmulatorOptions", lambda: options or EmulatorOptions())
             return emulated_test(transition_for, sizes, grids=grids)
 
-    return test
+    return report
 
 
 WIDE = EmulatorOptions(lift=LIFT)
@@ -578,7 +580,7 @@ class Twin(PseudoMarginal):
     [(Twin(), LaplaceWithoutDeterminant()), (Twin(twin=WithoutJacobian), Laplace())],
     ids=["no log |B|", "no Jacobian"],
 )
-def test_wrong_answer_is_caught(sampler, approximation):
+def test_a_wrong_answer_for_three_points_is_caught(sampler, approximation):
     report = exact_answer_test(*three_point_draws(sampler, approximation, n_importance=1))
     assert report.worst > Z_LIMIT, report.z
 

@@ -6,6 +6,7 @@ with such steps, too.
 """
 
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from skgpmcmc.transitions.rotation import Rotation
 
 from ..exactness.test_trajectories import N_FEW, worst
 from ..helpers import Z_LIMIT
-from .test_planted_bugs import twin_of
+from .test_planted_bugs import UnliftedRotation, twin_of
 
 #: By how much steps are longer, in logs, and the draws of each chain: more than right ones need.
 _LONGER, _N_DRAWS = 0.8, 3000
@@ -39,26 +40,17 @@ class HalfStepMissing(Trajectory):
     """The last step of the momentum is a whole one."""
 
     def integrate(self, at, point, rng):
-        return _flown_by(_without_half_step, super().integrate, at, point, rng)
+        right = hmc.leapfrog
 
+        def without_half_step(at, begin, momentum, step, root, n_steps):
+            path = right(at, begin, momentum, step, root, n_steps)
+            if path.end is None:
+                return path
+            momentum = path.momentum + 0.5 * step * root.apply_transpose(path.end.gradient)
+            return LeapfrogPath(path.end, momentum, path.n_evaluations, path.position)
 
-def _without_half_step(at, begin, momentum, step, root, n_steps):
-    path = _leapfrog(at, begin, momentum, step, root, n_steps)
-    if path.end is None:
-        return path
-    momentum = path.momentum + 0.5 * step * root.apply_transpose(path.end.gradient)
-    return LeapfrogPath(path.end, momentum, path.n_evaluations, path.position)
-
-
-_leapfrog = hmc.leapfrog
-
-
-def _flown_by(leapfrog, flown, *arguments):
-    hmc.leapfrog = leapfrog
-    try:
-        return flown(*arguments)
-    finally:
-        hmc.leapfrog = _leapfrog
+        with mock.patch.object(hmc, "leapfrog", without_half_step):
+            return super().integrate(at, point, rng)
 
 
 class ShapedByThePoint(Trajectory):
@@ -107,12 +99,8 @@ def test_a_wrong_trajectory_is_caught(cls):
 # --- the tails of rotations, as wide as they are by default ---------------------------------------
 
 
-class Unlifted(Rotation):
-    """Proposals have wider tails than pi*, and their ratio does not know that."""
-
-    def propose(self, theta, rng):
-        moved, log_hastings = super().propose(theta, rng)
-        return moved, log_hastings / EmulatorOptions().lifted_power(len(theta))
+class Unlifted(UnliftedRotation):
+    lift = EmulatorOptions().lift
 
 
 def rotations(cls):

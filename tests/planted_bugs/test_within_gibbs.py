@@ -5,6 +5,7 @@ caught at the size of a short test, too, stand for their transition in the plain
 """
 
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -205,11 +206,12 @@ class HalfExplicit(GeneralizedLeapfrog):
     def _step_once(self, point, momentum):
         half = momentum + self._kick(point, momentum)
         begun, solved = [half], self._solve_fixed_point
-        self._solve_fixed_point = lambda *equation: begun.pop() if begun else solved(*equation)
-        try:
+
+        def solve(*equation):
+            return begun.pop() if begun else solved(*equation)
+
+        with mock.patch.object(self, "_solve_fixed_point", solve):
             return super()._step_once(point, momentum)
-        finally:
-            self._solve_fixed_point = solved
 
 
 class WithoutWayBack(RiemannianTrajectory):
@@ -225,12 +227,8 @@ class Following(WithoutWayBack):
     flow = GeneralizedLeapfrog
 
     def move(self, conditional, point, rng):
-        right = riemannian.GeneralizedLeapfrog
-        riemannian.GeneralizedLeapfrog = self.flow
-        try:
+        with mock.patch.object(riemannian, "GeneralizedLeapfrog", self.flow):
             return super().move(conditional, point, rng)
-        finally:
-            riemannian.GeneralizedLeapfrog = right
 
 
 class NotConverged(Following):

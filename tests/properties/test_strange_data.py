@@ -510,7 +510,7 @@ def test_strange_data_are_sampled(name):
     [QUICK_SAMPLERS[0], Marginal(moves="random_walk"), "asis", "surr", "khr"],
     ids=["pm", "marginal", "asis", "surr", "khr"],
 )
-def test_one_in_a_thousand(sampler):
+def test_a_single_positive_in_a_thousand_is_sampled(sampler):
     y = (np.arange(1000) == 7).astype(int)
     assert is_sampled(BayesianGPClassifier, ramp(1000), y, sampler=sampler, n_chains=1)
 
@@ -523,7 +523,7 @@ def test_strange_priors_are_sampled(prior):
 
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # SciPy's own, of draws
 @short_chains()
-def test_a_prior_of_infinite_mass():
+def test_a_prior_of_infinite_mass_is_sampled_and_has_no_evidence():
     """The posterior may be proper all the same; the evidence is not."""
     settings = {**QUICK, "sampler": "asis", "priors": {"k2__length_scale": IMPROPER()}}
     assert is_sampled(BayesianGPRegressor, PLAIN, PLAIN[:, 0], **settings)

@@ -33,7 +33,7 @@ def test_a_schedule_is_as_long_as_asked(n_warmup):
             assert after.first_gain == before.first_gain + before.n_steps
 
 
-def test_a_usual_schedule():
+def test_500_iterations_have_ten_windows():
     schedule = WarmUpSchedule.of_length(500)
     assert schedule.n_burn_in == 50
     assert [window.n_steps for window in schedule.windows] == [45] * 10

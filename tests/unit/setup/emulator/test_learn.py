@@ -257,7 +257,7 @@ def test_a_mode_that_no_search_ended_at_has_its_share_of_draws(complete):
     assert share == pytest.approx(1.0 / 3.0, abs=0.12)
 
 
-def test_places_are_those_of_the_last_two_batches(complete):
+def test_trial_points_are_those_of_the_last_two_batches(complete):
     thetas, evidence, shares = complete.choose_trial_points()
     last = complete.held_out[-2:]
     assert_array_equal(thetas, np.concatenate([batch.theta for batch in last]))
@@ -324,7 +324,7 @@ def test_an_emulator_that_hundreds_of_points_do_not_make_good_is_given_up(many_l
     assert not hopeless.usable
 
 
-def test_places_where_trajectories_lead_are_theirs(many_lengths):
+def test_trial_points_where_trajectories_lead_are_theirs(many_lengths):
     known = many_lengths
     thetas, evidence, shares = known.choose_trial_points()
     theirs = {tuple(s.position): s.log_evidence for s in known.exploration.states}

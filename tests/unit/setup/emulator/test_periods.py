@@ -53,7 +53,7 @@ POSITIONS = [
 
 
 @in_one_test("kernel, expected", POSITIONS)
-def test_where_periods_stand(kernel, expected):
+def test_periods_are_found_in_the_kernel(kernel, expected):
     assert period_positions(model_of(kernel)) == expected
 
 
@@ -64,7 +64,7 @@ def test_every_class_has_a_period():
     assert period_positions(ClasswiseGP(covariance, observed, prior, True)) == [(2, 1), (5, 4)]
 
 
-def test_the_best_of_many_periods():
+def test_the_best_of_many_periods_is_chosen():
     theta = np.array([0.0, 0.0, np.log(1.7), -1.0])
     found = move_to_best_period(model_of(PERIODIC), Exact(), theta, 64)
     assert_allclose(found[[0, 1, 3]], theta[[0, 1, 3]])
