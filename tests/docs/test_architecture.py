@@ -60,15 +60,16 @@ def tree_of(path):
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def imports(path):
-    """(level, module) of every import in a file, wherever it stands."""
+def sklearn_imports(path):
+    """Modules of scikit-learn that a file imports, wherever that stands."""
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
-            yield from ((0, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.level, node.module
-        elif isinstance(node, ast.ImportFrom):
-            yield from ((node.level, alias.name) for alias in node.names)
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [node.module]
+        else:
+            names = []
+        yield from (name for name in names if name.split(".")[0] == "sklearn")
 
 
 #: The file of every module, by its path within the package.
@@ -165,53 +166,36 @@ def test_no_file_imports_the_package_that_it_is_in():
 
 
 def test_scikit_learn_stays_in_the_skin():
-    outside = [
-        path
-        for path in FILES
-        if not {room_of(path), str(path.relative_to(PACKAGE))} & MAY_IMPORT_SKLEARN
-    ]
     assert [
         (str(path.relative_to(PACKAGE)), module)
-        for path in outside
-        for level, module in imports(path)
-        if level == 0 and module.split(".")[0] == "sklearn"
+        for path in FILES
+        if not {room_of(path), str(path.relative_to(PACKAGE))} & MAY_IMPORT_SKLEARN
+        for module in sklearn_imports(path)
     ] == []
+
+
+def attributes(*rooms):
+    """(file, line) and node of every attribute that is looked up outside some rooms."""
+    for path in FILES:
+        if room_of(path) not in rooms:
+            for node in ast.walk(tree_of(path)):
+                if isinstance(node, ast.Attribute):
+                    yield (str(path.relative_to(PACKAGE)), node.lineno), node
 
 
 def test_K_and_its_factor_stay_behind_verbs():
     """A prior is what it does, so that one of low rank or with structure can take its place."""
-    users = [
-        (path.name, node.lineno)
-        for path in FILES
-        if room_of(path) not in ("model", "numerics")
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Attribute) and node.attr in ("K", "chol")
-    ]
-    assert users == []
+    found = attributes("model", "numerics")
+    assert [place for place, node in found if node.attr in ("K", "chol")] == []
 
 
 def test_only_public_scikit_learn():
     """Modules with a leading underscore are scikit-learn's own business."""
-    private = [
-        (path.name, module)
-        for path in FILES
-        for level, module in imports(path)
-        if level == 0
-        and module.startswith("sklearn.")
-        and any(part.startswith("_") for part in module.split("."))
-    ]
-    assert private == []
+    found = [(path.name, module) for path in FILES for module in sklearn_imports(path)]
+    assert [own for own in found if "._" in own[1]] == []
 
 
 def test_warnings_go_through_one_function():
     """`warn` of `_warnings` finds the line of the user; `warnings.warn` needs a number of calls."""
-    users = [
-        (str(path.relative_to(PACKAGE)), node.lineno)
-        for path in FILES
-        if room_of(path) != "_warnings"
-        for node in ast.walk(tree_of(path))
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and (node.value.id, node.attr) == ("warnings", "warn")
-    ]
-    assert users == []
+    found = attributes("_warnings")
+    assert [place for place, node in found if ast.unparse(node) == "warnings.warn"] == []

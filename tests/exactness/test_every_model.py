@@ -193,11 +193,7 @@ def test_a_pseudo_marginal_walk_keeps_the_joint_law(name):
     check(particle_test(name))
 
 
-#: Without f to compare, it takes more to notice a wrong theta.
-COLLAPSED_SHORT = {"n_replicates": 800, "n_steps": 8, "n_reference": 3200}
-
-
-def collapsed_test(cls, sizes=SIZES):
+def collapsed_test(cls, sizes):
     """The same of a random walk with f integrated out, the class of its transition given."""
     model = small_model(LIKELIHOODS["gaussian"])
 
@@ -218,17 +214,19 @@ class WithoutJacobian(OneByOne, MarginalMetropolis):
         return super().step_one(replace(model, hyperprior=wrong), state, rng)
 
 
-def test_a_collapsed_walk_keeps_the_joint_law_in_short():
-    check(collapsed_test(MarginalMetropolis, COLLAPSED_SHORT))
+#: Without f to compare, it takes more to notice a wrong theta.
+COLLAPSED_SHORT = {"n_replicates": 800, "n_steps": 8, "n_reference": 3200}
 
 
-def test_a_collapsed_sampler_without_jacobian_is_caught_in_short():
+@pytest.mark.parametrize(
+    "sizes", [COLLAPSED_SHORT, pytest.param(SIZES, marks=pytest.mark.statistical)]
+)
+def test_a_collapsed_walk_keeps_the_joint_law(sizes):
+    check(collapsed_test(MarginalMetropolis, sizes))
+
+
+def test_a_collapsed_walk_without_jacobian_is_caught_in_short():
     check_caught(collapsed_test(WithoutJacobian, COLLAPSED_SHORT))
-
-
-@pytest.mark.statistical
-def test_a_collapsed_walk_keeps_the_joint_law():
-    check(collapsed_test(MarginalMetropolis))
 
 
 class ForgetsParameters(OneByOne, PseudoMarginalMetropolis):

@@ -246,23 +246,6 @@ def test_one_move_over_an_even_number_of_updates_is_a_tempered_transition():
     assert abs(moved[0] - moved[1]) < 4.0 * np.sqrt(2.0 * 0.25 / 3000)
 
 
-def test_with_the_target_itself_every_move_is_accepted():
-    class Same:
-        cost = 1.0
-
-        def at(self, position):
-            return Spot(position, normal_log_density(position, PRECISION))
-
-    exact = Noisy(noise=0.0, proposal=TemperedProposal((Layer(Same(), OPERATORS["slice"]),)))
-    mapped = DiscretizingMap(exact, Layer(Same(), OPERATORS["slice"]), 3, 1)
-    rng = np.random.default_rng(0)
-    state = exact.start(None, np.array([0.3, 0.2]), rng)
-    for transition in (exact, mapped):
-        for _ in range(20):
-            state, info = transition.step(None, state, rng)
-            assert info.acceptance_probability == pytest.approx(1.0)
-
-
 # --- models ---------------------------------------------------------------------------------------
 
 

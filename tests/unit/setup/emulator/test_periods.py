@@ -82,14 +82,18 @@ def test_models_without_a_period_keep_their_starts():
     model, theta = model_of(ConstantKernel() * RBF()), np.array([0.5, 0.6, -1.1])
     assert move_to_best_period(model, None, theta, 64) is theta
     assert move_to_best_multiple(model, None, theta) is theta
-    assert_allclose(choose_step_sizes(model, theta, EmulatorOptions()), 0.25)
 
 
-def test_steps_of_a_period_are_small():
-    sizes = choose_step_sizes(
-        model_of(PERIODIC), np.array([0.5, 0.6, np.log(PERIOD), -1.1]), EmulatorOptions()
-    )
-    assert_allclose(sizes, [0.25, 0.25, 0.05 * PERIOD / 20.0, 0.25])
+@in_one_test(
+    ("kernel", "theta", "expected"),
+    [
+        (ConstantKernel() * RBF(), [0.5, 0.6, -1.1], 0.25),
+        (PERIODIC, [0.5, 0.6, np.log(PERIOD), -1.1], [0.25, 0.25, 0.05 * PERIOD / 20.0, 0.25]),
+    ],
+)
+def test_steps_of_a_period_are_small(kernel, theta, expected):
+    sizes = choose_step_sizes(model_of(kernel), np.array(theta), EmulatorOptions())
+    assert_allclose(sizes, expected)
 
 
 def test_searches_end_at_the_period():
