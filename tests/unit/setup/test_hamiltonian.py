@@ -16,6 +16,7 @@ from skgpmcmc.setup import Request
 from skgpmcmc.setup.emulated import set_up_emulated
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.setup.hamiltonian import learn_root, run_hamiltonian_chains, trajectories_are_cheaper
+from skgpmcmc.transitions.base import drop_factors
 
 from ...helpers import CutShort, in_one_test, make_model, toy_classes
 from ..hyperposterior.test_posterior import regression
@@ -132,6 +133,17 @@ def test_chains_go_on_from_where_the_warm_up_has_left_them(prepared):
     assert segment.theta.shape == (5, 4)
     assert segment.f.shape == (5, model.n_latent)
     assert segment.counts.n_evaluations >= 5
+
+
+def test_a_state_at_rest_goes_on_alike(prepared):
+    model, ready = prepared
+    state = ready.states[0]
+    moved, again = (
+        ready.transition.step(model, own, np.random.default_rng(1))[0]
+        for own in (state, drop_factors(model, state))
+    )
+    assert_array_equal(moved.theta, again.theta)
+    assert moved.point.log_density == again.point.log_density
 
 
 def test_a_chain_names_the_start_that_has_no_density(prepared):
