@@ -1,19 +1,13 @@
 """Tables of the study of classifiers: what is incomplete, and which fits have not converged."""
 
-import importlib
-from pathlib import Path
-
 import pytest
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def shown(monkeypatch):
+def shown(extension):
     """Text of a part of the tables of some results."""
-    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
-    tables = importlib.import_module("study_tables")
-    return lambda part, *rows: "\n".join(tables.classifiers([{"results": list(rows)}], part))
+    classifiers = extension("study_tables").classifiers
+    return lambda part, *rows: "\n".join(classifiers([{"results": list(rows)}], part))
 
 
 def row(n, method, repeats, **more):
@@ -42,9 +36,5 @@ def test_the_worst_fit_is_shown(shown):
     good = row(20, "default", 40, r_hat=1.005, ess=400.0, poor=0)
     bad = row(50, "default", 30, r_hat=1.2, ess=12.0, poor=2)
     text = shown("convergence", good, bad, row(20, "SVM", 40))
-    assert [text.count(word) for word in ("70", "1.200 (a, 50 rows)", "- 12", "SVM")] == [
-        1,
-        1,
-        1,
-        0,
-    ]
+    words = ("70", "1.200 (a, 50 rows)", "- 12", "SVM")
+    assert [text.count(word) for word in words] == [1, 1, 1, 0]

@@ -1,6 +1,5 @@
 """Formulas of the documentation: that they are read as they are meant."""
 
-import importlib
 import re
 from pathlib import Path
 from xml.etree import ElementTree
@@ -48,21 +47,19 @@ def test_a_number_without_braces_is_found(formula):
 
 
 @pytest.fixture
-def rendered(monkeypatch):
+def rendered(extension):
     """`rendered(formula)` is its MathML, without name spaces and white space."""
     pytest.importorskip("sphinx")
-    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
-    translated = importlib.import_module("mathml").translated
 
     def markup(formula):
-        text = translated(formula, as_block=True)
+        text = extension("mathml").translated(formula, as_block=True)
         ElementTree.fromstring(text)
         return re.sub(r"\s*\n\s*", "", text).partition(">")[2].removesuffix("</math>")
 
     return markup
 
 
-def test_fractions(rendered):
+def test_a_small_fraction_is_small(rendered):
     half = '<mfrac displaystyle="false" scriptlevel="0"><mn>1</mn><mn>2</mn></mfrac>'
     assert rendered(r"\tfrac{1}{2} \mu") == f"{half}<mi>μ</mi>"
 

@@ -1,6 +1,5 @@
 """The check of the built pages finds links that lead nowhere."""
 
-import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +10,8 @@ EXTENSIONS = Path(__file__).parents[2] / "docs" / "_ext"
 
 
 @pytest.fixture
-def problems(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXTENSIONS))
-    return importlib.import_module("check_links").problems
+def problems(extension):
+    return extension("check_links").problems
 
 
 def test_good_links_pass(problems, tmp_path):
@@ -68,10 +66,9 @@ def test_a_broken_link_fails_a_build(tmp_path, anchor, status):
         ("pkg.room.Other", "pkg.room.Other"),
     ],
 )
-def test_back_links_take_the_path_of_their_page(monkeypatch, tmp_path, anchor, mended):
-    monkeypatch.syspath_prepend(str(EXTENSIONS))
+def test_back_links_take_the_path_of_their_page(extension, tmp_path, anchor, mended):
     source = tmp_path / "_modules" / "file.html"
     source.parent.mkdir()
     source.write_text(f'<a href="../generated/pkg.room.file.Thing.html#{anchor}">[docs]</a>')
-    importlib.import_module("check_links").mend_back_links(tmp_path)
+    extension("check_links").mend_back_links(tmp_path)
     assert f'Thing.html#{mended}"' in source.read_text()

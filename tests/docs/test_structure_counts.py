@@ -1,36 +1,32 @@
 """What `benchmarks/structure.py` counts in the set-up of the default sampler."""
 
-import textwrap
-
 from benchmarks import structure
 
-SOURCE = textwrap.dedent(
-    '''
-    """Numbers such as 7 in a docstring do not count."""
+SOURCE = '''
+"""Numbers such as 7 in a docstring do not count."""
 
-    _FEW, _NONE = 4, 0
-    _PAIR = (0.5, 16)  # two numbers
-    NAME, FLAG = "3", True
-    lower = 9
-
-
-    class SomeOptions:
-        tolerance: float = 1e-3
-        empty: int = 0
-
-        def batch(self, dim):
-            return 8 + 1 * dim
+_FEW, _NONE = 4, 0
+_PAIR = (0.5, 16)  # two numbers
+NAME, FLAG = "3", True
+lower = 9
 
 
-    class Record:
-        default: float = 2.5
-        _DOF = 6.0
+class SomeOptions:
+    tolerance: float = 1e-3
+    empty: int = 0
+
+    def batch(self, dim):
+        return 8 + 1 * dim
 
 
-    def function(x=5):
-        return 11 * x
-    '''
-)
+class Record:
+    default: float = 2.5
+    _DOF = 6.0
+
+
+def function(x=5):
+    return 11 * x
+'''
 
 
 def test_tuned_numbers_are_those_of_constants_and_options():
@@ -40,43 +36,41 @@ def test_tuned_numbers_are_those_of_constants_and_options():
     ]
 
 
+RULES = """
+def pays(model):
+    dim = len(model.start)
+    few = model.n < 10 * dim
+    return dim > 3 and few
+
+
+def set_up(model, starts, dim):
+    if pays(model):
+        return 1
+    if dim <= 3:
+        return 2
+    return len(starts) > 1
+"""
+GENERATORS = """
+def first():
+    yield 1
+
+
+def second():
+    def within():
+        yield 2
+
+    return list(within())
+
+
+@contextmanager
+def third():
+    yield 3
+"""
+
+
 def test_a_rule_that_has_a_name_counts_where_it_is_used():
-    source = textwrap.dedent(
-        """
-        def pays(model):
-            dim = len(model.start)
-            few = model.n < 10 * dim
-            return dim > 3 and few
-
-
-        def set_up(model, starts, dim):
-            if pays(model):
-                return 1
-            if dim <= 3:
-                return 2
-            return len(starts) > 1
-        """
-    )
-    assert structure.branches_on_size({"file": source}) == ["file:9", "file:11"]
+    assert structure.branches_on_size({"file": RULES}) == ["file:9", "file:11"]
 
 
 def test_generators_are_functions_that_yield_themselves():
-    source = textwrap.dedent(
-        """
-        def first():
-            yield 1
-
-
-        def second():
-            def within():
-                yield 2
-
-            return list(within())
-
-
-        @contextmanager
-        def third():
-            yield 3
-        """
-    )
-    assert structure.generators(source) == ["first", "within"]
+    assert structure.generators(GENERATORS) == ["first", "within"]

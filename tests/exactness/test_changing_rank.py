@@ -90,23 +90,17 @@ TRANSITIONS = {
             "riemannian": LatentUpdate(RiemannianTrajectory(-0.7, max_steps=2)),
         }.items()
     },
-}
-PARTICLES = {
     "pseudo-marginal, ep": PseudoMarginalMetropolis(EP(), WALK, 3, 0.2),
     "pseudo-marginal, laplace": PseudoMarginalMetropolis(Laplace(), WALK, 3, 0.0),
 }
+SOME = ["ancillary", "surrogate", "joint, ep", "pseudo-marginal, ep"]
 
 
-def latent_report(transition, size=SIZE, model=None):
-    rng = np.random.default_rng(seeded())
+def report_of(transition, size=SIZE, model=None):
+    estimates = isinstance(transition, PseudoMarginalMetropolis)
+    start = start_with_particles if estimates else start_at_latent
     model = changing_model() if model is None else model
-    return examined(model, lambda *_: transition, start_at_latent, rng, **size)
-
-
-def particle_report(transition, size=SIZE, model=None):
-    rng = np.random.default_rng(seeded())
-    model = changing_model() if model is None else model
-    return examined(model, lambda *_: transition, start_with_particles, rng, **size)
+    return examined(model, lambda *_: transition, start, np.random.default_rng(seeded()), **size)
 
 
 def test_the_rank_changes():
@@ -116,43 +110,28 @@ def test_the_rank_changes():
     assert (counts[3:7] > 5).all()
 
 
-@pytest.mark.parametrize("name", ["ancillary", "surrogate", "joint, ep"])
-def test_moves_of_theta_in_short(name):
-    check(latent_report(TRANSITIONS[name], SHORT))
-
-
-def test_particles_in_short():
-    check(particle_report(PARTICLES["pseudo-marginal, ep"], SHORT))
+@pytest.mark.parametrize("name", SOME)
+def test_moves_keep_the_joint_law_in_short(name):
+    check(report_of(TRANSITIONS[name], SHORT))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", TRANSITIONS)
-def test_moves_of_theta_and_f(name):
-    check(latent_report(TRANSITIONS[name]))
+def test_moves_keep_the_joint_law(name):
+    check(report_of(TRANSITIONS[name]))
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", PARTICLES)
-def test_particles(name):
-    check(particle_report(PARTICLES[name]))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", ["ancillary", "surrogate", "joint, ep"])
-def test_where_inputs_have_several_rows(name):
-    check(latent_report(TRANSITIONS[name], model=changing_model(several=True)))
-
-
-@pytest.mark.statistical
-def test_particles_where_inputs_have_several_rows():
-    check(particle_report(PARTICLES["pseudo-marginal, ep"], model=changing_model(several=True)))
+@pytest.mark.parametrize("name", SOME)
+def test_several_rows_of_an_input_keep_the_joint_law(name):
+    check(report_of(TRANSITIONS[name], model=changing_model(several=True)))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("parameterization", [SufficientAugmentation(), AncillaryAugmentation()])
-def test_the_model_with_a_nugget(parameterization):
+def test_a_nugget_keeps_the_joint_law(parameterization):
     """What samplers that hold f state: then its rank is full."""
     model = changing_model().with_nugget(1e-8)
     assert model.prior_at(np.array([1.0, 4.0])).rank == 6
     sweep = Sweep((F_MOVES, HyperUpdate(parameterization, RandomWalk(-1.5))), (1, 2))
-    check(latent_report(sweep, model=model))
+    check(report_of(sweep, model=model))

@@ -29,7 +29,7 @@ def test_over_dispersed_counts_are_predicted_better_than_by_their_mean(find_data
         assert ours < mean
 
 
-def test_curves_are_smooth():
+def test_the_default_priors_make_smooth_curves():
     """The example of the latent function: as smooth as its moving quadratic."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(-3.0, 3.0, size=40))

@@ -35,7 +35,7 @@ def fitted(kernel, shift, **settings):
     return reg.fit(inputs, targets)
 
 
-def test_one_input_or_two():
+def test_equal_inputs_are_one_and_similar_ones_share_a_value():
     kernel = KERNELS[1]  # nothing to be sampled but the noise
     equal, similar = (fitted(kernel, shift) for shift in (0.0, 1e-15))
     assert (len(equal._rows.X), len(similar._rows.X)) == (6, 7)
@@ -48,7 +48,7 @@ def test_one_input_or_two():
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:Bounds of kernel hyper-parameters")  # scikit-learn's have some
 @in_one_test("kernel", KERNELS)
-def test_duplicate_input(kernel):
+def test_equal_and_similar_inputs_give_the_same_posterior(kernel):
     """All converge, or they would warn; means and variances agree within Monte Carlo error."""
     fits = [fitted(kernel, shift, target_ess=1000, n_draws=20_000) for shift in (0.0, 1e-15)]
     draws = [

@@ -1,7 +1,6 @@
 """Every model of the estimators: default samplers against quadrature, and joint distributions."""
 
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 import pytest
@@ -30,21 +29,20 @@ from skgpmcmc.likelihoods import (
 )
 from skgpmcmc.model import (
     ClasswiseGP,
-    HyperPrior,
     LatentGP,
     Observations,
     default_hyperprior,
     default_kernel,
     make_covariance,
 )
-from skgpmcmc.testing import Reference, exact_answer_test, start_with_particles
+from skgpmcmc.testing import Reference, start_with_particles
 from skgpmcmc.transitions import RandomWalk
 from skgpmcmc.transitions.metropolis import EvaluatedState, MarginalMetropolis
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
-from ..helpers import Z_LIMIT, OneByOne, seeded
-from .test_grid_posterior import Grid
-from .test_joint import check, check_caught, examined
+from ..helpers import OneByOne, seeded
+from .test_grid_posterior import Grid, check_exact
+from .test_joint import check, check_caught, examined, without_jacobian
 
 LEAST_ESS = 400.0
 
@@ -130,18 +128,15 @@ def grid_reference(model, draws):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", CASES)
-def test_the_default_sampler_against_quadrature(case):
+def test_the_default_sampler_agrees_with_quadrature(case):
     estimator, simulate = CASES[case]
     y = simulate(np.random.default_rng(1))
     # Errors of quantiles are known well enough from a thousand draws.
     length = {"n_draws": 4000, "target_ess": 2.5 * LEAST_ESS}
     estimator = estimator.set_params(**length, random_state=seeded()).fit(X, y)
     model = estimator._sampling.run.models[0].model
-    report = exact_answer_test(
-        estimator.theta_samples_, grid_reference(model, estimator.theta_samples_)
-    )
-    assert report.ess.min() >= LEAST_ESS
-    assert report.worst < Z_LIMIT, report.z
+    draws = estimator.theta_samples_
+    check_exact(draws, grid_reference(model, draws), LEAST_ESS)
 
 
 # --- joint distributions --------------------------------------------------------------------------
@@ -194,15 +189,11 @@ def particle_test(name, change=lambda transition: transition, sizes=SIZES):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", LIKELIHOODS)
-def test_joint_distribution(name):
+def test_a_pseudo_marginal_walk_keeps_the_joint_law(name):
     check(particle_test(name))
 
 
-#: Without f to compare, it takes more to notice a wrong theta.
-COLLAPSED_SHORT = {"n_replicates": 800, "n_steps": 8, "n_reference": 3200}
-
-
-def collapsed_test(cls, sizes=SIZES):
+def collapsed_test(cls, sizes):
     """The same of a random walk with f integrated out, the class of its transition given."""
     model = small_model(LIKELIHOODS["gaussian"])
 
@@ -215,17 +206,6 @@ def collapsed_test(cls, sizes=SIZES):
     return examined(model, lambda *_: transition, start, rng, **sizes)
 
 
-class NoJacobian(HyperPrior):
-    def log_prob(self, theta):
-        return super().log_prob(theta) - theta.sum()
-
-
-@cache
-def without_jacobian(prior):
-    """Made once: a step that makes it anew takes as long again."""
-    return NoJacobian(prior.names, prior.distributions)
-
-
 class WithoutJacobian(OneByOne, MarginalMetropolis):
     """Takes the prior density on the natural scale for that on the log scale."""
 
@@ -234,17 +214,19 @@ class WithoutJacobian(OneByOne, MarginalMetropolis):
         return super().step_one(replace(model, hyperprior=wrong), state, rng)
 
 
-def test_joint_distribution_of_the_collapsed_sampler_in_short():
-    check(collapsed_test(MarginalMetropolis, COLLAPSED_SHORT))
+#: Without f to compare, it takes more to notice a wrong theta.
+COLLAPSED_SHORT = {"n_replicates": 800, "n_steps": 8, "n_reference": 3200}
 
 
-def test_a_collapsed_sampler_without_jacobian_is_caught_in_short():
+@pytest.mark.parametrize(
+    "sizes", [COLLAPSED_SHORT, pytest.param(SIZES, marks=pytest.mark.statistical)]
+)
+def test_a_collapsed_walk_keeps_the_joint_law(sizes):
+    check(collapsed_test(MarginalMetropolis, sizes))
+
+
+def test_a_collapsed_walk_without_jacobian_is_caught_in_short():
     check_caught(collapsed_test(WithoutJacobian, COLLAPSED_SHORT))
-
-
-@pytest.mark.statistical
-def test_joint_distribution_of_the_collapsed_sampler():
-    check(collapsed_test(MarginalMetropolis))
 
 
 class ForgetsParameters(OneByOne, PseudoMarginalMetropolis):
@@ -302,7 +284,7 @@ def test_wrong_twin_is_caught(name, cls):
 
 
 @pytest.mark.statistical
-def test_offsets_in_short():
+def test_forgotten_offsets_are_caught_in_short():
     """The other twins show at length only."""
     check(particle_test("poisson", sizes=SHORT))
     check_caught(particle_test("poisson", twin(ForgetsOffset), SHORT))

@@ -78,7 +78,7 @@ def check_scores(z, common=0.0):
     assert low < z.var(ddof=1) < high
 
 
-def test_regression_against_quadrature():
+def test_the_evidence_of_a_regression_is_that_of_quadrature():
     check_scores(regression_z())
 
 
@@ -117,7 +117,7 @@ def pima(find_data, n):
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:log_evidence")  # the weights are heavy at far nodes
 @pytest.mark.parametrize("data", ["toy", "Pima"])
-def test_classification_against_quadrature_and_honest_errors(data, find_data):
+def test_the_evidence_of_a_classifier_is_that_of_quadrature(data, find_data):
     """p(y | theta) of the reference by thousands of importance draws at each node."""
     X, y = toy_classes(40, 2, seed=1) if data == "toy" else pima(find_data, 60)
     with short_chains():
@@ -143,18 +143,24 @@ def test_classification_against_quadrature_and_honest_errors(data, find_data):
     check_scores((found[:, 0] - truth) / found[:, 1], own_error / np.median(found[:, 1]))
 
 
+def importance_weights(model, fit, n_parts, n_draws, rng, defensive):
+    """Of many draws, over the evidence of the fit."""
+    parts = (
+        importance_estimate(model, fit.q, n_draws, rng, defensive=defensive).log_weights
+        for _ in range(n_parts)
+    )
+    return np.exp(np.concatenate(list(parts)) - fit.log_evidence)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("kernel", ["elliptical_slice", "hmc", "rmhmc"])
-def test_annealing_against_a_million_importance_draws(kernel):
+def test_annealing_agrees_with_a_million_importance_draws(kernel):
     """n = 50, from Laplace's Gaussian, which is not where the importance draws come from."""
     X, y = toy_classes(50, 2, seed=seeded(5))
     model, theta = make_model(X, y), np.array([3.0, -0.5])
     fit = EP().with_tolerance().fit(model, theta)
     rng = np.random.default_rng(seeded(6))
-    parts = [
-        importance_estimate(model, fit.q, 2000, rng, defensive=0.02).log_weights for _ in range(500)
-    ]
-    weights = np.exp(np.concatenate(parts) - fit.log_evidence)
+    weights = importance_weights(model, fit, 500, 2000, rng, 0.02)
     truth, error = weights.mean(), weights.std() / np.sqrt(len(weights))
     ais = AnnealedImportance(kernel, "laplace", "linear", 6, 320, n_moves=1, max_leapfrog=4)
     found = np.exp(ais.estimate(model, theta, rng).log_weights - fit.log_evidence)
@@ -204,11 +210,7 @@ def test_the_second_order_correction_helps(likelihood, theta):
     X, y = toy_classes(50, 2, seed=seeded(2))
     model, theta = make_model(X, y, likelihood), np.array(theta)
     fit = EP().with_tolerance().fit(model, theta)
-    rng = np.random.default_rng(seeded(3))
-    parts = [
-        importance_estimate(model, fit.q, 1000, rng, defensive=0.05).log_weights for _ in range(100)
-    ]
-    weights = np.exp(np.concatenate(parts) - fit.log_evidence)
+    weights = importance_weights(model, fit, 100, 1000, np.random.default_rng(seeded(3)), 0.05)
     gap = np.log(weights.mean())  # truth minus EP
     error = weights.std() / np.sqrt(len(weights)) / weights.mean()
     corrected = second_order_log_evidence(model, theta) - fit.log_evidence

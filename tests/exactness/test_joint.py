@@ -7,6 +7,7 @@ as soon as their answer is clear: correct transitions mostly take half of the re
 
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
+from skgpmcmc.model import HyperPrior
 from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup import Request, emulated, proposals
@@ -159,6 +161,19 @@ def check_caught(report):
     assert report.p_value < LEVEL, report
 
 
+class NoJacobian(HyperPrior):
+    """Takes the density on the natural scale for that on the log scale."""
+
+    def log_prob(self, theta):
+        return super().log_prob(theta) - theta.sum()
+
+
+@cache
+def without_jacobian(prior):
+    """Made once: a step that makes it anew takes as long again."""
+    return NoJacobian(prior.names, prior.distributions)
+
+
 def varying_count():
     """Up to 8 draws where the variance of f is large, or the length-scale small; 1 elsewhere."""
     log_n = Quadratic(
@@ -183,7 +198,7 @@ def walk_of(approximation, defensive):
     return PseudoMarginalMetropolis(approximation, WALK, 2, defensive)
 
 
-def test_pseudo_marginal_transition_in_short():
+def test_a_pseudo_marginal_walk_keeps_the_joint_law_in_short():
     check(particle_test(walk_of(EP(), 0.2), SHORT))
 
 
@@ -191,7 +206,7 @@ def test_pseudo_marginal_transition_in_short():
 @pytest.mark.parametrize(
     ("approximation", "defensive"), [(EP(), 0.2), (Laplace(), 0.0)], ids=["ep", "laplace"]
 )
-def test_pseudo_marginal_transition(approximation, defensive):
+def test_a_pseudo_marginal_walk_keeps_the_joint_law(approximation, defensive):
     check(particle_test(walk_of(approximation, defensive)))
 
 
@@ -237,7 +252,7 @@ def test_the_default_is_the_emulated_transition():
     assert shares == {PseudoMarginal().defensive}
 
 
-def test_emulated_transition_in_short():
+def test_the_emulated_sampler_keeps_the_joint_law_in_short():
     check(emulated_test(lambda mixture: mixture, SHORT, approximation=EP()))
 
 
@@ -247,7 +262,7 @@ def test_emulated_transition_in_short():
     [(EP(), None), (Laplace(), 2)],
     ids=["ep, auto", "laplace, two draws"],
 )
-def test_emulated_transition(approximation, n_importance):
+def test_the_emulated_sampler_keeps_the_joint_law(approximation, n_importance):
     check(
         emulated_test(
             lambda mixture: mixture, approximation=approximation, n_importance=n_importance
@@ -273,7 +288,7 @@ def many_lengths(p):
 @pytest.mark.parametrize(
     ("p", "main"), [(1, "rotation"), (3, "rotation"), (4, "surrogate"), (6, "surrogate")]
 )
-def test_emulated_transition_by_the_number_of_hyperparameters(p, main):
+def test_the_joint_law_is_kept_by_grids_and_by_chains(p, main):
     """A grid up to three; chains beyond."""
     names = set()
 
@@ -286,7 +301,7 @@ def test_emulated_transition_by_the_number_of_hyperparameters(p, main):
 
 
 @pytest.mark.statistical
-def test_emulated_transition_without_a_grid():
+def test_the_surrogate_move_alone_keeps_the_joint_law():
     """The main move alone, as it is with many hyper-parameters."""
     check(emulated_test(main_alone, approximation=EP(), grids=False))
 
@@ -307,7 +322,7 @@ def test_what_a_set_up_that_is_cut_short_prepares():
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("last", CUT_SHORT)
-def test_a_set_up_that_is_cut_short(last):
+def test_a_set_up_that_is_cut_short_keeps_the_joint_law(last):
     check(emulated_test(lambda mixture: mixture, last=last))
 
 
@@ -315,14 +330,14 @@ def test_a_set_up_that_is_cut_short(last):
 @pytest.mark.parametrize(
     ("transition_for", "defensive"), [(evenly, 0.0), (with_varying_count, 0.5)]
 )
-def test_emulated_transition_in_other_proportions(transition_for, defensive):
+def test_moves_in_other_proportions_keep_the_joint_law(transition_for, defensive):
     """`tests/planted_bugs` has each of the moves alone, where its wrong twins are caught."""
     check(emulated_test(transition_for, defensive=defensive))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
-def test_emulated_transition_with_sequential_rows(monkeypatch, likelihood):
+def test_sequential_rows_keep_the_joint_law(monkeypatch, likelihood):
     """All of them: in closed form, and by tables."""
     sequential_rows = []
 
@@ -336,13 +351,13 @@ def test_emulated_transition_with_sequential_rows(monkeypatch, likelihood):
 
 
 @pytest.mark.statistical
-def test_trajectories_on_the_approximate_posterior():
+def test_trajectories_on_the_approximate_posterior_keep_the_joint_law():
     """The trajectories alone; the other moves of their mixture are tested above."""
     sizes = SIZES | {"emulated": {"n_replicates": 700, "n_steps": 3}}  # they are dear
     check(emulated_test(main_alone, sizes, defensive=0.5, moves="trajectories"))
 
 
-def test_where_no_emulator_is_trusted(monkeypatch):
+def test_trajectories_lead_where_no_emulator_is_trusted(monkeypatch):
     """Trajectories on the approximate posterior lead."""
     monkeypatch.setattr(emulated, "EmulatorOptions", lambda: EmulatorOptions(usable_acceptance=1.0))
     model = small_model(4, 4.0).with_observations(y=np.array([1.0, 1.0, -1.0, 1.0]))
@@ -357,11 +372,11 @@ def test_where_no_emulator_is_trusted(monkeypatch):
 # --- latent functions -----------------------------------------------------------------------------
 
 
-def test_elliptical_slice_in_short():
+def test_elliptical_slice_keeps_the_law_of_f_in_short():
     check(slice_test(EllipticalSlice(), SHORT))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
-def test_elliptical_slice(likelihood):
+def test_elliptical_slice_keeps_the_law_of_f(likelihood):
     check(slice_test(EllipticalSlice(), likelihood=likelihood))

@@ -4,6 +4,8 @@ The cheap posteriors are those of a few rows, far from the exact one, or of near
 with far lighter tails than the exact one is followed too slowly for a test.
 """
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -12,13 +14,18 @@ from sklearn.gaussian_process.kernels import RBF
 from skgpmcmc.approximations import EP, Exact, Nystrom, SubsetOfData
 from skgpmcmc.likelihoods import Gaussian, Poisson
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
-from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import DiscretizingChain, TemperedTransitions
 from skgpmcmc.testing import exact_answer_test
 
-from ..helpers import Z_LIMIT, exact_posterior, make_model, seeded
-from .test_grid_posterior import SMALL_GRID, Grid, closed_form
-from .test_joint import small_model
+from ..helpers import Z_LIMIT, exact_posterior, make_model
+from .test_grid_posterior import (
+    SMALL_GRID,
+    Grid,
+    check_exact,
+    closed_form,
+    run_chains,
+    three_points,
+)
 
 pytestmark = pytest.mark.statistical
 #: Fewer would not see what is wrong.
@@ -28,24 +35,11 @@ TEMPERED = TemperedTransitions(operator="mh", n_updates=3)
 
 
 def drawn(model, sampler, approximation, cheap, n_draws):
-    run = sample_chains(
-        [model],
-        sampler,
-        approximation,
-        n_importance=8,
-        n_chains=4,
-        n_warmup=60,
-        n_draws=n_draws,
-        seed=np.random.SeedSequence(seeded()),
-        cheap=cheap,
-    )
-    return run.models[0].draws
+    settings = {"n_importance": 8, "n_warmup": 60, "cheap": cheap}
+    return run_chains(model, sampler, approximation, n_draws, **settings)
 
 
-def check(samples, reference):
-    report = exact_answer_test(samples, reference)
-    assert report.ess.min() >= LEAST_ESS
-    assert report.worst < Z_LIMIT, report.z
+check = partial(check_exact, least_ess=LEAST_ESS)
 
 
 # --- regression: the evidence in closed form ------------------------------------------------------
@@ -61,11 +55,9 @@ def regression():
     covariance, likelihood = make_covariance(RBF(1.0), X), Gaussian(0.3)
     hyperprior = default_hyperprior(covariance, likelihood)
     model = LatentGP(covariance, Observations(likelihood, y), hyperprior)
-    log_density = [
-        Exact().fit(model, theta).log_evidence + hyperprior.log_prob(theta)
-        for theta in LENGTH_AND_NOISE.nodes
-    ]
-    return model, LENGTH_AND_NOISE.reference(np.array(log_density))
+    nodes = LENGTH_AND_NOISE.nodes
+    log_density = np.array([Exact().fit(model, theta).log_evidence for theta in nodes])
+    return model, LENGTH_AND_NOISE.reference(log_density + hyperprior.log_prob(nodes))
 
 
 @pytest.mark.parametrize(
@@ -77,7 +69,7 @@ def regression():
     ],
     ids=["slice", "walk on a low rank", "two layers"],
 )
-def test_regression(regression, sampler, cheap, n_draws):
+def test_regression_agrees_with_quadrature(regression, sampler, cheap, n_draws):
     model, reference = regression
     draws = drawn(model, sampler, Exact(), cheap, n_draws)
     check(draws.theta, reference)
@@ -98,23 +90,22 @@ def test_where_a_cheap_posterior_has_nothing_chains_show_it(regression):
 
 
 @pytest.mark.parametrize("sampler", [DISCRETIZING, TEMPERED], ids=["discretizing", "tempered"])
-def test_classification(sampler):
-    model = small_model(3, 4.0).with_observations(y=np.array([1.0, -1.0, 1.0]))
+def test_classification_agrees_with_quadrature(sampler):
+    model = three_points()
     reference = SMALL_GRID.reference(closed_form(model, SMALL_GRID))
     check(drawn(model, sampler, EP(), SubsetOfData(m=2), 300).theta, reference)
 
 
-def test_counts():
+def test_counts_agree_with_quadrature():
     priors = {
         "k1__constant_value": stats.lognorm(0.7, scale=4.0),
         "k2__length_scale": stats.lognorm(0.7),
     }
     model = make_model([[0.0], [0.7]], [1.0, 4.0], Poisson(), priors=priors)
     grid = Grid(tuple(axis[::2] for axis in SMALL_GRID.axes))
-    log_density = [
+    log_density = model.hyperprior.log_prob(grid.nodes) + [
         exact_posterior(model.prior_at(theta).K, model.y, model.likelihood, n_nodes=61)[0]
-        + model.hyperprior.log_prob(theta)
         for theta in grid.nodes
     ]
     draws = drawn(model, DISCRETIZING, EP(), SubsetOfData(m=1), 300)
-    check(draws.theta, grid.reference(np.array(log_density)))
+    check(draws.theta, grid.reference(log_density))

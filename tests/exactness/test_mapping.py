@@ -22,6 +22,7 @@ from skgpmcmc.transitions.metropolis import EvaluatedState, MarginalMetropolis
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import seeded
+from .test_grid_posterior import Grid
 from .test_joint import LEVEL, check, examined, small_model
 
 # --- a target in the plane, with estimates as noisy as those of few particles ---------------------
@@ -165,20 +166,6 @@ def nothing_is_rejected_by_a_model(monkeypatch):
     monkeypatch.setattr("skgpmcmc.transitions.metropolis.rejection_info", lambda *_: None)
 
 
-CASES = [("slice", 1, 1), ("slice", 4, 1), ("slice", 3, 2), ("random walk", 4, 2),
-         ("trajectory", 3, 1)]  # fmt: skip
-
-
-@pytest.mark.parametrize(("operator", "n_moves", "jump"), CASES)
-def test_the_map_keeps_its_target(operator, n_moves, jump):
-    assert least_p_value(discretizing(OPERATORS[operator], n_moves, jump), "short") > LEVEL
-
-
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_tempered_transitions_keep_their_target(operator):
-    assert least_p_value(tempered(two_layers(OPERATORS[operator])), "short") > LEVEL
-
-
 def one_coordinate_after_the_other(scheme):
     """The move that set-up makes of slices."""
     if scheme == "tempered":
@@ -190,29 +177,35 @@ def one_coordinate_after_the_other(scheme):
     return by_coordinate(make, [Layer(CheapNormal(), OPERATORS["slice"])], 2)
 
 
-@pytest.mark.parametrize("scheme", ["discretizing", "tempered"])
-def test_slices_by_coordinate_keep_the_target(scheme):
+CASES = [("slice", 1, 1), ("slice", 4, 1), ("slice", 3, 2), ("random walk", 4, 2),
+         ("trajectory", 3, 1)]  # fmt: skip
+#: Moves, and as many steps as a short test makes.
+MOVES = (
+    {f"map, {case}": (discretizing(OPERATORS[case[0]], *case[1:]), 2) for case in CASES}
+    | {f"tempered, {name}": (tempered(two_layers(op)), 2) for name, op in OPERATORS.items()}
+    | {
+        f"{scheme} by coordinate": (one_coordinate_after_the_other(scheme), 1)
+        for scheme in ("discretizing", "tempered")
+    }
+)
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moves_keep_their_target(name):
+    move, n_steps = MOVES[name]
+    assert least_p_value(move, "short", n_steps) > LEVEL
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", MOVES)
+def test_moves_keep_their_target_at_length(name):
+    assert least_p_value(MOVES[name][0], "long") > LEVEL
+
+
+@pytest.mark.parametrize(("scheme", "n_marked"), [("discretizing", 3), ("tempered", 0)])
+def test_moves_by_coordinate_mark_as_many_points_each(scheme, n_marked):
     move = one_coordinate_after_the_other(scheme)
-    assert [count_marked(part) for part in move.moves] == [3 * (scheme == "discretizing")] * 2
-    assert least_p_value(move, "short", n_steps=1) > LEVEL
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("scheme", ["discretizing", "tempered"])
-def test_slices_by_coordinate_keep_the_target_at_length(scheme):
-    assert least_p_value(one_coordinate_after_the_other(scheme), "long") > LEVEL
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("operator", "n_moves", "jump"), CASES)
-def test_the_map_keeps_its_target_at_length(operator, n_moves, jump):
-    assert least_p_value(discretizing(OPERATORS[operator], n_moves, jump), "long") > LEVEL
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("operator", OPERATORS)
-def test_tempered_transitions_keep_their_target_at_length(operator):
-    assert least_p_value(tempered(two_layers(OPERATORS[operator])), "long") > LEVEL
+    assert [count_marked(part) for part in move.moves] == [n_marked] * 2
 
 
 def test_marked_points_are_draws_too():
@@ -251,23 +244,6 @@ def test_one_move_over_an_even_number_of_updates_is_a_tempered_transition():
         assert stats.ks_2samp(x, y, method="asymp").pvalue > LEVEL
     moved = [np.mean(np.any(end != begin.theta, axis=1)) for end in ends]
     assert abs(moved[0] - moved[1]) < 4.0 * np.sqrt(2.0 * 0.25 / 3000)
-
-
-def test_with_the_target_itself_every_move_is_accepted():
-    class Same:
-        cost = 1.0
-
-        def at(self, position):
-            return Spot(position, normal_log_density(position, PRECISION))
-
-    exact = Noisy(noise=0.0, proposal=TemperedProposal((Layer(Same(), OPERATORS["slice"]),)))
-    mapped = DiscretizingMap(exact, Layer(Same(), OPERATORS["slice"]), 3, 1)
-    rng = np.random.default_rng(0)
-    state = exact.start(None, np.array([0.3, 0.2]), rng)
-    for transition in (exact, mapped):
-        for _ in range(20):
-            state, info = transition.step(None, state, rng)
-            assert info.acceptance_probability == pytest.approx(1.0)
 
 
 # --- models ---------------------------------------------------------------------------------------
@@ -318,9 +294,19 @@ def test_a_poor_approximation_leaves_the_joint_law_of_a_classifier(scheme):
     check(examined(small_model(3, 4.0), set_up, start_with_particles, rng, **size))
 
 
+def settled(transition, model, seed, n_steps):
+    """Draws of theta by one chain, after it has settled; (n_steps, p)."""
+    rng, thetas = np.random.default_rng(seed), []
+    state = transition.start(model, model.start, rng)
+    for _ in range(n_steps + 50):
+        state, _ = transition.step(model, state, rng)
+        thetas.append(state.theta)
+    return np.array(thetas[50:])
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("scheme", ["map", "tempered"])
-def test_regression_against_quadrature(scheme):
+def test_chains_agree_with_quadrature(scheme):
     """Chains with a poor pi* against a grid over three hyper-parameters."""
     rng = np.random.default_rng(3)
     X = np.linspace(0.0, 3.0, 12)[:, None]
@@ -333,35 +319,17 @@ def test_regression_against_quadrature(scheme):
     covariance = make_covariance(ConstantKernel() * RBF(), X)
     hyperprior = HyperPrior((*covariance.names, "noise_scale"), priors)
     model = LatentGP(covariance, Observations(Gaussian(), y), hyperprior)
-    mean, sd = moments_on_a_grid(model)
+    grid = Grid(tuple(np.log(priors[n].median()) + np.linspace(-2.45, 2.45, 24) for n in priors))
+    log_density = model.hyperprior.log_prob(grid.nodes) + [
+        Exact().fit(model, theta).log_evidence for theta in grid.nodes
+    ]
+    weights = np.exp(log_density - log_density.max())
+    weights /= weights.sum()
+    mean = weights @ grid.nodes
+    sd = np.sqrt(weights @ (grid.nodes - mean) ** 2)
     transition = schemes(MarginalMetropolis, model, approximation=Exact())[scheme]
-    draws = np.array([run(transition, model, seeded(chain), 900) for chain in range(6)])
+    draws = np.array([settled(transition, model, seeded(chain), 900) for chain in range(6)])
     report = exact_answer_test(draws, Reference(mean))
     assert report.ess.min() > 50
     assert report.worst < 4.0, report
     assert np.abs(draws.std(axis=(0, 1)) / sd - 1.0).max() < 0.35
-
-
-def run(transition, model, seed, n_steps):
-    """Draws of theta by one chain, after it has settled; (n_steps, p)."""
-    rng = np.random.default_rng(seed)
-    state = transition.start(model, model.start, rng)
-    thetas = []
-    for _ in range(n_steps + 50):
-        state, _ = transition.step(model, state, rng)
-        thetas.append(state.theta)
-    return np.array(thetas[50:])
-
-
-def moments_on_a_grid(model, n_nodes=24):
-    """Means and standard deviations of theta, by a product rule over 2.5 prior sds each side."""
-    laws = [model.hyperprior.distributions[name] for name in model.hyperprior.names]
-    axes = [np.log(law.median()) + 0.7 * np.linspace(-3.5, 3.5, n_nodes) for law in laws]
-    nodes = np.stack([g.ravel() for g in np.meshgrid(*axes, indexing="ij")], axis=1)
-    log_density = np.array(
-        [Exact().fit(model, t).log_evidence + model.hyperprior.log_prob(t) for t in nodes]
-    )
-    weights = np.exp(log_density - log_density.max())
-    weights /= weights.sum()
-    mean = weights @ nodes
-    return mean, np.sqrt(weights @ (nodes - mean) ** 2)

@@ -45,16 +45,16 @@ def multiples_test(proposal, size):
     return examined(model, lambda *_: transition, start_with_particles, rng, **size)
 
 
-def test_multiples_of_a_period_in_short():
+def test_multiples_of_a_period_keep_the_joint_law_in_short():
     check(multiples_test(PeriodMultiples(PLACES), SHORT))
 
 
 @pytest.mark.statistical
-def test_multiples_of_a_period():
+def test_multiples_of_a_period_keep_the_joint_law():
     check(multiples_test(PeriodMultiples(PLACES), LONG))
 
 
-def test_multiples_of_which_one_has_no_inverse():
+def test_a_multiple_without_an_inverse_is_caught():
     check_caught(multiples_test(OneWay(PLACES), SHORT))
 
 

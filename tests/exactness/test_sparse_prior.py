@@ -27,7 +27,7 @@ from skgpmcmc.transitions import HyperUpdate, RandomWalk, Trajectory
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..helpers import Z_LIMIT, OneByOne, orthant_probability, seeded
-from .test_grid_posterior import Answer, Grid, Tails, check_against, run_chains
+from .test_grid_posterior import Answer, Grid, check_against, run_chains
 from .test_joint import check, check_caught, examined
 
 KERNEL = ConstantKernel(2.0, "fixed") * RBF([1.0, 1.0])
@@ -47,12 +47,6 @@ def log_posterior(log_lik, X):
     return np.repeat(of_pairs, len(GRID.axes[2])) + log_prior.sum(axis=1) + of_tau[:, 0]
 
 
-def answer(log_density):
-    marginals = GRID.marginals(log_density)
-    tails = Tails.of(marginals)
-    return Answer(GRID.reference(log_density), tails, tails.reference(marginals), None)
-
-
 @pytest.mark.statistical
 def test_regression_is_that_of_a_grid():
     """One of two inputs matters. The noise is known, and so is the variance of the function."""
@@ -69,7 +63,7 @@ def test_regression_is_that_of_a_grid():
         return stats.multivariate_normal(np.zeros(12), K + noise * np.eye(12)).logpdf(y)
 
     log_density = log_posterior(log_lik, X)
-    check_against(answer(log_density), SimpleNamespace(theta=reg.theta_samples_))
+    check_against(Answer.on(GRID, log_density), SimpleNamespace(theta=reg.theta_samples_))
     steps = [axis[1] - axis[0] for axis in GRID.axes]
     evidence = reg.log_evidence()
     exact = logsumexp(log_density) + np.log(steps).sum()
@@ -93,9 +87,8 @@ def test_classification_is_that_of_a_grid():
     def log_lik(lengths):
         return np.log(orthant_probability(KERNEL.clone_with_theta(lengths)(THREE), SIGNS))
 
-    expected = answer(log_posterior(log_lik, THREE))
-    model = small_model(Probit(), SIGNS)
-    check_against(expected, run_chains(model, PseudoMarginal(), EP(), 1500))
+    draws = run_chains(small_model(Probit(), SIGNS), PseudoMarginal(), EP(), 1500)
+    check_against(Answer.on(GRID, log_posterior(log_lik, THREE)), draws)
 
 
 # --- joint distributions --------------------------------------------------------------------------
@@ -154,7 +147,7 @@ def trajectory_test(kind):
 
 
 @pytest.mark.statistical
-def test_joint_distribution():
+def test_moves_keep_the_joint_law():
     check(particle_test(PseudoMarginalMetropolis))
     check(trajectory_test(HyperUpdate))
 

@@ -7,6 +7,7 @@ quantiles of the hyper-parameters' logs must agree within four standard errors.
 
 from contextlib import nullcontext
 from functools import cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from skgpmcmc.setup.emulated import set_up_emulated
 from skgpmcmc.testing import Reference, exact_answer_test
 
 from ..helpers import Z_LIMIT, seeded
-from .test_grid_posterior import Answer, Grid, Tails, check_against
+from .test_grid_posterior import Answer, Grid, check_against
 from .test_joint import without_grids
 
 #: Draws of each of four chains: in the statistical tests, and in the plain run.
@@ -52,14 +53,8 @@ def answer():
     """By quadrature, without an error."""
     model = few_rows()
     with count_work():
-        log_density = [
-            Exact().fit(model, theta).log_evidence + model.hyperprior.log_prob(theta)
-            for theta in GRID.nodes
-        ]
-    log_density = np.array(log_density)
-    marginals = GRID.marginals(log_density)
-    tails = Tails.of(marginals)
-    return Answer(GRID.reference(log_density), tails, tails.reference(marginals), None)
+        evidence = [Exact().fit(model, theta).log_evidence for theta in GRID.nodes]
+    return Answer.on(GRID, np.array(evidence) + model.hyperprior.log_prob(GRID.nodes))
 
 
 #: What leads the chains: whether trajectories pay, and whether there are grids.
@@ -109,11 +104,4 @@ def test_a_short_run_has_the_law_of_the_posterior(led):
 @pytest.mark.parametrize("led", LED)
 def test_draws_have_the_law_of_the_posterior(led):
     theta = draws_of(led, lambda transition: transition, N_DRAWS)
-    check_against(answer(), Draws(theta))
-
-
-class Draws:
-    """As much of the draws of a run as is compared."""
-
-    def __init__(self, theta):
-        self.theta = theta
+    check_against(answer(), SimpleNamespace(theta=theta))

@@ -16,7 +16,7 @@ from ..exactness.test_changing_rank import (
     WALK,
     conjugate_model,
     hyper,
-    latent_report,
+    report_of,
 )
 from ..exactness.test_joint import check, check_caught
 
@@ -79,21 +79,20 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("name", ["ancillary, by column"])
-def test_a_twin_is_caught_in_short(name):
-    check_caught(latent_report(TWINS[name], SHORT))
+def test_a_twin_is_caught_in_short():
+    check_caught(report_of(TWINS["ancillary, by column"], SHORT))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", TWINS)
 def test_twins_are_caught(name):
-    check_caught(latent_report(TWINS[name], SIZE))
+    check_caught(report_of(TWINS[name], SIZE))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
-def test_a_conjugate_draw_that_counts_rows(wrong):
+def test_a_conjugate_draw_that_counts_rows_is_caught(wrong):
     draw = (ByRows if wrong else ConjugateVariance)(0, 3.0, 8.0)
     sweep = Sweep((F_MOVES, draw, HyperUpdate(AncillaryAugmentation(), WALK)), (1, 1, 1))
-    report = latent_report(sweep, model=conjugate_model())
+    report = report_of(sweep, model=conjugate_model())
     (check_caught if wrong else check)(report)

@@ -11,12 +11,8 @@ from skgpmcmc.transitions import RandomWalk
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..exactness.test_evidence import noisy_z, regression_z
+from ..exactness.test_joint import NoJacobian
 from ..helpers import Z_LIMIT
-
-
-class WithoutJacobian(HyperPrior):
-    def log_prob(self, theta):
-        return super().log_prob(theta) - theta.sum()
 
 
 class NotNormalized(HyperPrior):
@@ -26,8 +22,8 @@ class NotNormalized(HyperPrior):
         return super().log_prob(theta) + np.log(1.5**2)
 
 
-@pytest.mark.parametrize("wrong", [HyperPrior, WithoutJacobian, NotNormalized])
-def test_priors(wrong):
+@pytest.mark.parametrize("wrong", [HyperPrior, NoJacobian, NotNormalized])
+def test_wrong_priors_are_caught(wrong):
     def change(model):
         prior = model.hyperprior
         return replace(model, hyperprior=wrong(prior.names, prior.distributions))
@@ -43,5 +39,5 @@ class MeanOfLogs(PseudoMarginalMetropolis):
         return state.log_hyperprior + float(state.estimate.log_weights.mean())
 
 
-def test_a_mean_of_logs():
+def test_a_mean_of_logs_is_caught():
     assert noisy_z(MeanOfLogs(EP(), RandomWalk(0.0), 32, 0.05), n_seeds=2) < -Z_LIMIT

@@ -126,73 +126,13 @@ def test_right_twins_pass(name):
     assert least_p_value(RIGHT[name], "long", n_steps=8) > LEVEL
 
 
-def check_caught(transition):
-    """A wrong twin fails at the size at which the right one passes, or already at a part of it."""
-    if least_p_value(transition, "short", n_steps=8) >= LEVEL:
-        assert least_p_value(transition, "long", n_steps=8) < LEVEL
+WRONG = {f"map, {name}": move for name, move in MAPS.items()}
+WRONG |= {f"tempered, {name}": move for name, move in TEMPERED.items()}
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("bug", MAPS)
-def test_a_wrong_map_is_caught(bug):
-    check_caught(MAPS[bug])
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("bug", TEMPERED)
-def test_wrong_tempered_transitions_are_caught(bug):
-    check_caught(TEMPERED[bug])
-
-
-# --- how often, and how far, the mark moves -------------------------------------------------------
-
-
-class Counting:
-    """Steps of one to the right, and to the left in reverse; each is counted."""
-
-    def __init__(self, step=1.0):
-        self.step, self.n_moves = step, 0
-
-    def reverse(self):
-        backwards = Counting(-self.step)
-        backwards.move = lambda target, point, rng: self._moved(target, point, -self.step)
-        return backwards
-
-    def move(self, target, point, rng):
-        return self._moved(target, point, self.step)
-
-    def _moved(self, target, point, step):
-        self.n_moves += 1
-
-        class Outcome:
-            pass
-
-        found = Outcome()
-        found.point = target.at(point.position + step)
-        return found
-
-
-@pytest.mark.parametrize(("n_moves", "jump"), [(1, 3), (3, 1), (4, 2)])
-def test_the_mark_moves_so_often_and_so_far(n_moves, jump):
-    """R on the right, its reverse on the left: positions are those of the steps, each made once."""
-
-    class Flat:
-        cost = 1.0
-
-        def at(self, position):
-            return CheapNormal().at(position)._replace(log_density=0.0)
-
-    rng = np.random.default_rng(0)
-    for _ in range(30):
-        operator = Counting()
-        exact = Noisy(noise=0.0)
-        transition = DiscretizingMap(exact, Layer(Flat(), operator), n_moves, jump)
-        begin = exact.start(None, np.zeros(2), rng)
-        state, info = transition.step(None, begin, rng)
-        assert info.marked.shape == (n_moves, 2)
-        assert np.all(info.marked % jump == 0.0)
-        path = np.concatenate([np.zeros((1, 2)), info.marked])
-        assert set(np.abs(np.diff(path[:, 0]))) <= {0.0, float(jump)}
-        assert np.array_equal(state.theta, info.marked[-1])
-        assert 1 <= info.n_evaluations <= n_moves
-        assert operator.n_moves <= n_moves * jump
+@pytest.mark.parametrize("bug", WRONG)
+def test_a_wrong_twin_is_caught(bug):
+    """At the size at which the right one passes, or already at a part of it."""
+    if least_p_value(WRONG[bug], "short", n_steps=8) >= LEVEL:
+        assert least_p_value(WRONG[bug], "long", n_steps=8) < LEVEL

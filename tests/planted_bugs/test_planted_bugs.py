@@ -4,9 +4,8 @@ The functions and the sizes are those of `tests/exactness`, and a right twin pas
 twin of each transition is caught in the plain run, at the size of the short test there.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,12 +19,11 @@ from skgpmcmc.importance.sequential import (
     _ProbitFactors,
 )
 from skgpmcmc.likelihoods import Logit, NegativeBinomial, Probit
-from skgpmcmc.model import HyperPrior
 from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup import emulated
 from skgpmcmc.setup.emulator.options import EmulatorOptions
-from skgpmcmc.testing import check_approximation, check_likelihood
+from skgpmcmc.testing import check_approximation, check_likelihood, exact_answer_test
 from skgpmcmc.transitions import EllipticalSlice, Mixture, Outcome, RandomWalk, StepInfo, Trajectory
 from skgpmcmc.transitions.compose import DirectedPair
 from skgpmcmc.transitions.metropolis import EvaluatedState
@@ -39,7 +37,7 @@ from skgpmcmc.transitions.surrogate import (
     TMixture,
 )
 
-from ..exactness.test_grid_posterior import three_point_report
+from ..exactness.test_grid_posterior import three_point_draws
 from ..exactness.test_joint import (
     SHORT,
     SIZES,
@@ -51,6 +49,7 @@ from ..exactness.test_joint import (
     particle_test,
     slice_test,
     small_model,
+    without_jacobian,
 )
 from ..helpers import (
     THREE_THETA,
@@ -68,17 +67,11 @@ CLASSES = np.array([-1.0, 1.0])
 # --- pseudo-marginal ------------------------------------------------------------------------------
 
 
-class NoJacobian(HyperPrior):
-    """Takes the density on the natural scale for that on the log scale."""
-
-    def log_prob(self, theta):
-        return super().log_prob(theta) - theta.sum()
-
-
 class WithoutJacobian(OneByOne, PseudoMarginalMetropolis):
+    """Takes the prior density on the natural scale for that on the log scale."""
+
     def evaluate_one(self, model, theta, rng, *retained):
-        prior = model.hyperprior
-        wrong = replace(model, hyperprior=NoJacobian(prior.names, prior.distributions))
+        wrong = replace(model, hyperprior=without_jacobian(model.hyperprior))
         return super().evaluate_one(wrong, theta, rng, *retained)
 
 
@@ -154,38 +147,6 @@ class WeightsOfOnePart(OneByOne, PseudoMarginalMetropolis):
         return EvaluatedState(state, self.log_target(state))
 
 
-RIGHT = {
-    "one draw": PseudoMarginalMetropolis(Laplace(), WALK, 1),
-    "asymmetric, corrected": PseudoMarginalMetropolis(Laplace(), Shrinking(True), 2),
-}
-WRONG = {
-    "no Jacobian": WithoutJacobian(Laplace(), WALK, 2),
-    "no log |B|": PseudoMarginalMetropolis(LaplaceWithoutDeterminant(), WALK, 2),
-    "asymmetric": PseudoMarginalMetropolis(Laplace(), Shrinking(False), 2),
-    "recomputed": Recomputed(Laplace(), WALK, 1),
-    "stale estimate": StaleEstimate(Laplace(), WALK, 2),
-    "carried f": CarriedLatent(Laplace(), WALK, 2),
-    "uniform choice": UniformChoice(Laplace(), WALK, 2, 0.5),
-    "weights of one part": WeightsOfOnePart(Laplace(), WALK, 2, 0.5),
-}
-
-
-def test_wrong_twin_is_caught_in_short():
-    check_caught(particle_test(WRONG["asymmetric"], SHORT))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", RIGHT)
-def test_right_twin_passes(name):
-    check(particle_test(RIGHT[name]))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", WRONG)
-def test_wrong_twin_is_caught(name):
-    check_caught(particle_test(WRONG[name]))
-
-
 # --- proposals of the emulated sampler ------------------------------------------------------------
 
 
@@ -217,9 +178,11 @@ class UnliftedSurrogate(SurrogateProposal):
 class UnliftedRotation(Rotation):
     """The same, of a rotation."""
 
+    lift = LIFT
+
     def propose(self, theta, rng):
         moved, log_hastings = super().propose(theta, rng)
-        return moved, log_hastings / EmulatorOptions(lift=LIFT).lifted_power(len(theta))
+        return moved, log_hastings / EmulatorOptions(lift=self.lift).lifted_power(len(theta))
 
 
 class JumpByDensity(IndependenceMetropolis):
@@ -299,56 +262,18 @@ def with_wrong_grid(mixture, cls=Rotation):
     return with_rotation(mixture, cls, density=wrong)
 
 
-class Proposing(NamedTuple):
-    """What is made of the mixture, and how its set-up is made."""
+def proposing(transition_for, *, grids=False, options=None):
+    """Prior-invariance test of what is made of the mixture, by size."""
 
-    transition_for: Callable
-    grids: bool = False
-    options: EmulatorOptions = EmulatorOptions()
-
-    def report(self, sizes=SIZES):
-        """Of the prior-invariance test."""
+    def report(sizes=SIZES):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(emulated, "EmulatorOptions", lambda: self.options)
-            return emulated_test(self.transition_for, sizes, grids=self.grids)
+            patch.setattr(emulated, "EmulatorOptions", lambda: options or EmulatorOptions())
+            return emulated_test(transition_for, sizes, grids=grids)
+
+    return report
 
 
 WIDE = EmulatorOptions(lift=LIFT)
-RIGHT_PROPOSALS = {
-    "rotation": Proposing(with_wrong_grid, grids=True),
-    "rotation with wide tails": Proposing(with_rotation, True, WIDE),
-    "surrogate with wide tails": Proposing(with_proposal, False, WIDE),
-    "jump": Proposing(lambda mixture: with_jump(mixture, IndependenceMetropolis)),
-    "leapfrog": Proposing(lambda mixture: with_leapfrog(mixture, Trajectory)),
-}
-WRONG_PROPOSALS = {
-    "rotation without ratio": Proposing(lambda m: with_wrong_grid(m, RotationWithoutRatio), True),
-    "rotation of the unlifted": Proposing(lambda m: with_rotation(m, UnliftedRotation), True, WIDE),
-    "surrogate of the unlifted": Proposing(
-        lambda m: with_proposal(m, UnliftedSurrogate), False, WIDE
-    ),
-    "no emulator ratio": Proposing(lambda mixture: with_proposal(mixture, WithoutRatio)),
-    "jump by density alone": Proposing(lambda mixture: with_jump(mixture, JumpByDensity)),
-    "jump until it moved": Proposing(lambda mixture: with_jump(mixture, JumpUntilMoved)),
-    "step by the point": Proposing(lambda mixture: with_leapfrog(mixture, StepByPoint)),
-}
-
-
-@pytest.mark.parametrize("name", ["rotation of the unlifted"])
-def test_wrong_proposal_is_caught_in_short(name):
-    check_caught(WRONG_PROPOSALS[name].report(SHORT))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", RIGHT_PROPOSALS)
-def test_right_proposal_passes(name):
-    check(RIGHT_PROPOSALS[name].report())
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", WRONG_PROPOSALS)
-def test_wrong_proposal_is_caught(name):
-    check_caught(WRONG_PROPOSALS[name].report())
 
 
 # --- estimates and their particles ----------------------------------------------------------------
@@ -469,42 +394,6 @@ def retained_test(cls, sizes=SIZES):
     return estimate_test(mixture, sizes, variance=10.0, kind="particle")
 
 
-RIGHT_ESTIMATES = {
-    "reference": (reference_test, PseudoMarginalMetropolis),
-    "count": (count_test, PseudoMarginalMetropolis),
-    "refresh": (refresh_test, ParticleRefresh),
-    "retained particle": (retained_test, RetainedParticle),
-}
-WRONG_ESTIMATES = {
-    "reference of the last state": (reference_test, ReferenceOfTheLastState),
-    "count of the last state": (count_test, CountOfTheLastState),
-    "all particles anew": (refresh_test, AllAnew),
-    "refresh of one part": (refresh_test, RefreshOfOnePart),
-}
-
-
-def test_right_refresh_passes_in_short():
-    check(refresh_test(ParticleRefresh, SHORT))
-
-
-def test_wrong_refresh_is_caught_in_short():
-    check_caught(refresh_test(AllAnew, SHORT))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", RIGHT_ESTIMATES)
-def test_right_estimate_passes(name):
-    test, cls = RIGHT_ESTIMATES[name]
-    check(test(cls))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("name", WRONG_ESTIMATES)
-def test_wrong_estimate_is_caught(name):
-    test, cls = WRONG_ESTIMATES[name]
-    check_caught(test(cls))
-
-
 class WithoutNormalizer(SequentialApproximation):
     """Its weights do not know by how much each sequential draw was cut."""
 
@@ -590,19 +479,84 @@ class Slice(EllipticalSlice):
         return state, StepInfo(self.name, False, 0.0, n_evaluations, False)
 
 
-def test_wrong_slice_is_caught_in_short():
-    check_caught(slice_test(Slice(level_without_uniform=True), SHORT))
+# --- all of them ----------------------------------------------------------------------------------
+
+
+def walking(transition):
+    return partial(particle_test, transition)
+
+
+RIGHT = {
+    "walk: one draw": walking(PseudoMarginalMetropolis(Laplace(), WALK, 1)),
+    "walk: asymmetric": walking(PseudoMarginalMetropolis(Laplace(), Shrinking(True), 2)),
+    "rotation": proposing(with_wrong_grid, grids=True),
+    "rotation with wide tails": proposing(with_rotation, grids=True, options=WIDE),
+    "surrogate with wide tails": proposing(with_proposal, options=WIDE),
+    "jump": proposing(lambda mixture: with_jump(mixture, IndependenceMetropolis)),
+    "leapfrog": proposing(lambda mixture: with_leapfrog(mixture, Trajectory)),
+    "reference": partial(reference_test, PseudoMarginalMetropolis),
+    "count": partial(count_test, PseudoMarginalMetropolis),
+    "refresh": partial(refresh_test, ParticleRefresh),
+    "retained particle": partial(retained_test, RetainedParticle),
+    "slice": partial(slice_test, Slice()),
+}
+WRONG = {
+    "walk: no Jacobian": walking(WithoutJacobian(Laplace(), WALK, 2)),
+    "walk: no log |B|": walking(PseudoMarginalMetropolis(LaplaceWithoutDeterminant(), WALK, 2)),
+    "walk: asymmetric": walking(PseudoMarginalMetropolis(Laplace(), Shrinking(False), 2)),
+    "walk: recomputed": walking(Recomputed(Laplace(), WALK, 1)),
+    "walk: stale estimate": walking(StaleEstimate(Laplace(), WALK, 2)),
+    "walk: carried f": walking(CarriedLatent(Laplace(), WALK, 2)),
+    "walk: uniform choice": walking(UniformChoice(Laplace(), WALK, 2, 0.5)),
+    "walk: weights of one part": walking(WeightsOfOnePart(Laplace(), WALK, 2, 0.5)),
+    "rotation without ratio": proposing(
+        lambda mixture: with_wrong_grid(mixture, RotationWithoutRatio), grids=True
+    ),
+    "rotation of the unlifted": proposing(
+        lambda mixture: with_rotation(mixture, UnliftedRotation), grids=True, options=WIDE
+    ),
+    "surrogate of the unlifted": proposing(
+        lambda mixture: with_proposal(mixture, UnliftedSurrogate), options=WIDE
+    ),
+    "no emulator ratio": proposing(lambda mixture: with_proposal(mixture, WithoutRatio)),
+    "jump by density alone": proposing(lambda mixture: with_jump(mixture, JumpByDensity)),
+    "jump until it moved": proposing(lambda mixture: with_jump(mixture, JumpUntilMoved)),
+    "step by the point": proposing(lambda mixture: with_leapfrog(mixture, StepByPoint)),
+    "reference of the last state": partial(reference_test, ReferenceOfTheLastState),
+    "count of the last state": partial(count_test, CountOfTheLastState),
+    "all particles anew": partial(refresh_test, AllAnew),
+    "refresh of one part": partial(refresh_test, RefreshOfOnePart),
+    "slice: shrinks to zero": partial(slice_test, Slice(shrinks_to_zero=True)),
+    "slice: level without uniform": partial(slice_test, Slice(level_without_uniform=True)),
+}
+#: One of each kind.
+IN_SHORT = (
+    "walk: asymmetric",
+    "rotation of the unlifted",
+    "all particles anew",
+    "slice: level without uniform",
+)
+
+
+def test_a_right_twin_passes_in_short():
+    check(RIGHT["refresh"](SHORT))
+
+
+@pytest.mark.parametrize("name", IN_SHORT)
+def test_a_wrong_twin_is_caught_in_short(name):
+    check_caught(WRONG[name](SHORT))
 
 
 @pytest.mark.statistical
-def test_right_slice_passes():
-    check(slice_test(Slice()))
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_right_twin_passes(name):
+    check(RIGHT[name]())
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("error", ["shrinks_to_zero", "level_without_uniform"])
-def test_wrong_slice_is_caught(error):
-    check_caught(slice_test(Slice(**{error: True})))
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_twin_is_caught(name):
+    check_caught(WRONG[name]())
 
 
 # --- against a known answer -----------------------------------------------------------------------
@@ -626,8 +580,8 @@ class Twin(PseudoMarginal):
     [(Twin(), LaplaceWithoutDeterminant()), (Twin(twin=WithoutJacobian), Laplace())],
     ids=["no log |B|", "no Jacobian"],
 )
-def test_wrong_answer_is_caught(sampler, approximation):
-    report = three_point_report(sampler, approximation, n_importance=1)
+def test_a_wrong_answer_for_three_points_is_caught(sampler, approximation):
+    report = exact_answer_test(*three_point_draws(sampler, approximation, n_importance=1))
     assert report.worst > Z_LIMIT, report.z
 
 
@@ -693,9 +647,14 @@ class DependsOnThePast(EP):
         return super().fit(model, theta)
 
 
-@pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
-def test_right_likelihood_passes(likelihood):
+both_links = pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
+
+
+@both_links
+def test_right_parts_pass(likelihood):
     check_likelihood(likelihood, CLASSES)
+    check_approximation(EP(), likelihood=likelihood, evidence_tolerance=0.02)
+    check_approximation(Laplace(), likelihood=likelihood, evidence_tolerance=0.2)
 
 
 @pytest.mark.parametrize(
@@ -711,14 +670,6 @@ def test_right_likelihood_passes(likelihood):
 def test_wrong_likelihood_is_caught(likelihood, complaint):
     with pytest.raises(AssertionError, match=complaint):
         check_likelihood(likelihood, CLASSES)
-
-
-@pytest.mark.parametrize("likelihood", [Probit(), Logit()], ids=["probit", "logit"])
-@pytest.mark.parametrize(
-    ("approximation", "tolerance"), [(EP(), 0.02), (Laplace(), 0.2)], ids=["ep", "laplace"]
-)
-def test_right_approximation_passes(approximation, tolerance, likelihood):
-    check_approximation(approximation, likelihood=likelihood, evidence_tolerance=tolerance)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ leapfrog method, which the acceptance probability corrects, are large. The right
 with such steps, too.
 """
 
-from dataclasses import fields, replace
+from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from skgpmcmc.transitions.rotation import Rotation
 
 from ..exactness.test_trajectories import N_FEW, worst
 from ..helpers import Z_LIMIT
+from .test_planted_bugs import UnliftedRotation, twin_of
 
 #: By how much steps are longer, in logs, and the draws of each chain: more than right ones need.
 _LONGER, _N_DRAWS = 0.8, 3000
@@ -28,9 +30,8 @@ def twin(cls, **changes):
 
     def made(transition):
         right = transition.trajectory
-        values = {field.name: getattr(right, field.name) for field in fields(right)}
         longer = {"log_scale": right.log_scale + _LONGER, "max_steps": 1, "fewest_steps": 1}
-        return replace(transition, trajectory=cls(**(values | longer | changes)))
+        return replace(transition, trajectory=twin_of(right, cls, **longer, **changes))
 
     return made
 
@@ -39,26 +40,17 @@ class HalfStepMissing(Trajectory):
     """The last step of the momentum is a whole one."""
 
     def integrate(self, at, point, rng):
-        return _flown_by(_without_half_step, super().integrate, at, point, rng)
+        right = hmc.leapfrog
 
+        def without_half_step(at, begin, momentum, step, root, n_steps):
+            path = right(at, begin, momentum, step, root, n_steps)
+            if path.end is None:
+                return path
+            momentum = path.momentum + 0.5 * step * root.apply_transpose(path.end.gradient)
+            return LeapfrogPath(path.end, momentum, path.n_evaluations, path.position)
 
-def _without_half_step(at, begin, momentum, step, root, n_steps):
-    path = _leapfrog(at, begin, momentum, step, root, n_steps)
-    if path.end is None:
-        return path
-    momentum = path.momentum + 0.5 * step * root.apply_transpose(path.end.gradient)
-    return LeapfrogPath(path.end, momentum, path.n_evaluations, path.position)
-
-
-_leapfrog = hmc.leapfrog
-
-
-def _flown_by(leapfrog, flown, *arguments):
-    hmc.leapfrog = leapfrog
-    try:
-        return flown(*arguments)
-    finally:
-        hmc.leapfrog = _leapfrog
+        with mock.patch.object(hmc, "leapfrog", without_half_step):
+            return super().integrate(at, point, rng)
 
 
 class ShapedByThePoint(Trajectory):
@@ -66,7 +58,7 @@ class ShapedByThePoint(Trajectory):
 
     def move(self, conditional, point, rng):
         stretch = np.exp(0.8 * np.tanh(point.position[-1] + 1.5))
-        fixed = twin_of(self, root=DenseRoot(stretch * self.root.matrix))
+        fixed = twin_of(self, Trajectory, root=DenseRoot(stretch * self.root.matrix))
         return fixed.move(conditional, point, rng)
 
 
@@ -75,7 +67,7 @@ class StepByThePoint(Trajectory):
 
     def move(self, conditional, point, rng):
         log_scale = self.log_scale + 0.8 * np.tanh(point.position[0])
-        return twin_of(self, log_scale=log_scale).move(conditional, point, rng)
+        return twin_of(self, Trajectory, log_scale=log_scale).move(conditional, point, rng)
 
 
 class EnergyInTheMetricOfAnother(Trajectory):
@@ -84,12 +76,6 @@ class EnergyInTheMetricOfAnother(Trajectory):
     def integrate(self, at, point, rng):
         path, log_ratio = super().integrate(at, point, rng)
         return path, log_ratio - 0.25 * path.momentum @ path.momentum + 0.25 * 3
-
-
-def twin_of(trajectory, **changes):
-    """A right trajectory with other settings."""
-    values = {field.name: getattr(trajectory, field.name) for field in fields(trajectory)}
-    return Trajectory(**(values | changes))
 
 
 WRONG = [HalfStepMissing, ShapedByThePoint, StepByThePoint, EnergyInTheMetricOfAnother]
@@ -113,12 +99,8 @@ def test_a_wrong_trajectory_is_caught(cls):
 # --- the tails of rotations, as wide as they are by default ---------------------------------------
 
 
-class Unlifted(Rotation):
-    """Proposals have wider tails than pi*, and their ratio does not know that."""
-
-    def propose(self, theta, rng):
-        moved, log_hastings = super().propose(theta, rng)
-        return moved, log_hastings / EmulatorOptions().lifted_power(len(theta))
+class Unlifted(UnliftedRotation):
+    lift = EmulatorOptions().lift
 
 
 def rotations(cls):
@@ -128,10 +110,7 @@ def rotations(cls):
         rotation = transition.moves[0]
         parts = (rotation.ahead, rotation.back)
         return DirectedPair(
-            *(
-                replace(part, proposal=cls(part.proposal.density, part.proposal.sign))
-                for part in parts
-            )
+            *(replace(p, proposal=cls(p.proposal.density, p.proposal.sign)) for p in parts)
         )
 
     return made

@@ -5,6 +5,7 @@ caught at the size of a short test, too, stand for their transition in the plain
 """
 
 from dataclasses import replace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from skgpmcmc.approximations import Laplace
 from skgpmcmc.parameterizations import (
     AncillaryAugmentation,
     LatentConditional,
+    Parameterization,
     SufficientAugmentation,
     SurrogateData,
 )
@@ -100,32 +102,29 @@ class SlowMomenta(Trajectory):
     """Momenta have half of the standard deviation that the energy assumes."""
 
     def move(self, conditional, point, rng):
-        class Halved:
-            integers, uniform = rng.integers, rng.uniform
-
-            def standard_normal(self, size):
-                return 0.5 * rng.standard_normal(size)
-
-        return super().move(conditional, point, Halved())
+        halved = Loaded(rng, standard_normal=lambda size: 0.5 * rng.standard_normal(size))
+        return super().move(conditional, point, halved)
 
 
-class Certain:
-    """A generator for which every acceptance is certain."""
+class Loaded:
+    """A generator of which some methods are others."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, **methods):
         self._rng = rng
+        vars(self).update(methods)
 
     def __getattr__(self, name):
         return getattr(self._rng, name)
 
-    def uniform(self, *bounds, **size):
-        return self._rng.uniform(*bounds, **size) if bounds else 1.0 - 1e-300
-
 
 def replace_decision(operator, conditional, point, rng):
     """The move of an operator whose proposals are all accepted."""
+
+    def uniform(*bounds, **size):
+        return rng.uniform(*bounds, **size) if bounds else 1.0 - 1e-300
+
     with np.errstate(divide="ignore"):
-        return operator.move(conditional, point, Certain(rng))
+        return operator.move(conditional, point, Loaded(rng, uniform=uniform))
 
 
 class CurvatureOfTheState(LatentUpdate):
@@ -155,21 +154,14 @@ class WithoutReverse(Langevin):
         return Outcome(new if accepted else point, accepted, probability, 1)
 
 
-class Half:
-    """A generator whose uniform numbers between 0 and 1 are 1 / 2."""
-
-    def __init__(self, rng):
-        self._rng = rng
-
-    def uniform(self, *arguments):
-        return self._rng.uniform(*arguments) if arguments else 0.5
-
-
 class FixedLevel(UnivariateSlice):
     """The level of the slice is half of the density, always."""
 
     def _move_along(self, line, axis, point, rng):
-        return super()._move_along(line, axis, point, Half(rng))
+        def uniform(*bounds):
+            return rng.uniform(*bounds) if bounds else 0.5
+
+        return super()._move_along(line, axis, point, Loaded(rng, uniform=uniform))
 
 
 class WithoutThirdDerivative(RiemannianTrajectory):
@@ -194,13 +186,10 @@ class OldMetric(RiemannianTrajectory):
     def move(self, conditional, point, rng):
         old = conditional.at(0.0 * point.position).geometry
 
-        class Stale:
-            integers, uniform = rng.integers, rng.uniform
+        def stale(size):
+            return point.geometry.root.apply_transpose(old.momentum(rng.standard_normal(size)))
 
-            def standard_normal(self, size):
-                return point.geometry.root.apply_transpose(old.momentum(rng.standard_normal(size)))
-
-        return super().move(conditional, point, Stale())
+        return super().move(conditional, point, Loaded(rng, standard_normal=stale))
 
 
 class HalfSolved(GeneralizedLeapfrog):
@@ -217,11 +206,12 @@ class HalfExplicit(GeneralizedLeapfrog):
     def _step_once(self, point, momentum):
         half = momentum + self._kick(point, momentum)
         begun, solved = [half], self._solve_fixed_point
-        self._solve_fixed_point = lambda *equation: begun.pop() if begun else solved(*equation)
-        try:
+
+        def solve(*equation):
+            return begun.pop() if begun else solved(*equation)
+
+        with mock.patch.object(self, "_solve_fixed_point", solve):
             return super()._step_once(point, momentum)
-        finally:
-            self._solve_fixed_point = solved
 
 
 class WithoutWayBack(RiemannianTrajectory):
@@ -237,12 +227,8 @@ class Following(WithoutWayBack):
     flow = GeneralizedLeapfrog
 
     def move(self, conditional, point, rng):
-        right = riemannian.GeneralizedLeapfrog
-        riemannian.GeneralizedLeapfrog = self.flow
-        try:
+        with mock.patch.object(riemannian, "GeneralizedLeapfrog", self.flow):
             return super().move(conditional, point, rng)
-        finally:
-            riemannian.GeneralizedLeapfrog = right
 
 
 class NotConverged(Following):
@@ -253,7 +239,10 @@ class OneExplicitHalf(Following):
     flow = HalfExplicit
 
 
-def with_operator(update, cls):
+def with_part(update, cls):
+    """The same move with an operator, or a parameterization, of another class."""
+    if issubclass(cls, Parameterization):
+        return replace(update, parameterization=cls())
     values = {"log_scale": update.log_scale}
     if isinstance(update.operator, HamiltonianOperator):
         values["max_steps"] = update.operator.max_steps
@@ -375,54 +364,36 @@ def test_wrong_operator_is_caught(name):
 
 
 RIGHT_DRAW = conjugate(conjugate_model())
+CONJUGATE = (RIGHT_DRAW.position, RIGHT_DRAW.shape, RIGHT_DRAW.scale)
+#: Errors of an operator, or of a parameterization, in the place of that of a right move.
+PARTS = {
+    "hmc: no kinetic energy": ("f: hmc", WithoutKineticEnergy),
+    "hmc: slow momenta": ("f: hmc", SlowMomenta),
+    "hmc_v2: no kinetic energy": ("f: hmc_v2", WithoutKineticEnergy),
+    "smmala: no way back": ("f: smmala", WithoutReverse),
+    "rmhmc: no third derivative": ("wide rmhmc", WithoutThirdDerivative),
+    "rmhmc: old metric": ("wide rmhmc", OldMetric),
+    "rmhmc: not converged": ("wide rmhmc", NotConverged),
+    "rmhmc: explicit": ("wide rmhmc", OneExplicitHalf),
+    "sa: no determinant": ("theta: sa mh", WithoutDeterminant),
+    "aa: p(f) twice": ("theta: aa mh", PriorTwice),
+    "aa: f stays": ("theta: aa mh", LatentStays),
+    "surr: no p(g)": ("theta: surr mh", WithoutSurrogate),
+    "surr: more noise": ("theta: surr mh", NoiseOfTheDraw),
+}
+STALE = StaleInterweaving(AncillaryAugmentation(), RandomWalk(-0.5))
 #: The right twin of each, by its name in the table, and the wrong one.
-WRONG = {
+WRONG = {name: (right, with_part(JOINT[right].transition, cls))
+         for name, (right, cls) in PARTS.items()} | {
     "mh: likelihood alone": ("f: mh", likelihood_alone(LATENT["mh"])),
     "mh_v1: likelihood alone": ("f: mh_v1", likelihood_alone(LATENT["mh_v1"])),
     "mh_v2: no shrinking": ("f: mh_v2", WithoutShrinking(0.0)),
-    "hmc: no kinetic energy": ("f: hmc", with_operator(LATENT["hmc"], WithoutKineticEnergy)),
-    "hmc: slow momenta": ("f: hmc", with_operator(LATENT["hmc"], SlowMomenta)),
     "hmc_v1: mass of the state": ("f: hmc_v1", CurvatureOfTheState(Trajectory(0.0, max_steps=4))),
-    "hmc_v2: no kinetic energy": (
-        "f: hmc_v2",
-        with_operator(LATENT["hmc_v2"], WithoutKineticEnergy),
-    ),
-    "smmala: no way back": ("f: smmala", with_operator(LATENT["smmala"], WithoutReverse)),
-    "rmhmc: no third derivative": (
-        "wide rmhmc",
-        with_operator(LATENT["rmhmc"], WithoutThirdDerivative),
-    ),
-    "rmhmc: old metric": ("wide rmhmc", with_operator(LATENT["rmhmc"], OldMetric)),
-    "rmhmc: not converged": ("wide rmhmc", with_operator(LATENT["rmhmc"], NotConverged)),
-    "rmhmc: explicit": ("wide rmhmc", with_operator(LATENT["rmhmc"], OneExplicitHalf)),
-    "sa: no determinant": (
-        "theta: sa mh",
-        replace(HYPER["sa mh"], parameterization=WithoutDeterminant()),
-    ),
-    "aa: p(f) twice": ("theta: aa mh", replace(HYPER["aa mh"], parameterization=PriorTwice())),
-    "aa: f stays": ("theta: aa mh", replace(HYPER["aa mh"], parameterization=LatentStays())),
-    "surr: no p(g)": (
-        "theta: surr mh",
-        replace(HYPER["surr mh"], parameterization=WithoutSurrogate()),
-    ),
-    "surr: more noise": (
-        "theta: surr mh",
-        replace(HYPER["surr mh"], parameterization=NoiseOfTheDraw()),
-    ),
-    "asis: stale coordinates": (
-        "theta: asis mh",
-        StaleInterweaving(AncillaryAugmentation(), RandomWalk(-0.5)),
-    ),
+    "asis: stale coordinates": ("theta: asis mh", STALE),
     "khr: no determinant": ("both: khr", WithoutItsDeterminant(Laplace(), RandomWalk(-0.3))),
-    "conjugate draw: n for n / 2": (
-        "conjugate draw",
-        WrongShape(RIGHT_DRAW.position, RIGHT_DRAW.shape, RIGHT_DRAW.scale),
-    ),
-    "conjugate draw: no variance": (
-        "conjugate draw",
-        WithoutTheVariance(RIGHT_DRAW.position, RIGHT_DRAW.shape, RIGHT_DRAW.scale),
-    ),
-}
+    "conjugate draw: n for n / 2": ("conjugate draw", WrongShape(*CONJUGATE)),
+    "conjugate draw: no variance": ("conjugate draw", WithoutTheVariance(*CONJUGATE)),
+}  # fmt: skip
 #: For the plain run: those that are caught at its sizes.
 SHORT = (
     "mh: likelihood alone",

@@ -510,7 +510,7 @@ def test_strange_data_are_sampled(name):
     [QUICK_SAMPLERS[0], Marginal(moves="random_walk"), "asis", "surr", "khr"],
     ids=["pm", "marginal", "asis", "surr", "khr"],
 )
-def test_one_in_a_thousand(sampler):
+def test_a_single_positive_in_a_thousand_is_sampled(sampler):
     y = (np.arange(1000) == 7).astype(int)
     assert is_sampled(BayesianGPClassifier, ramp(1000), y, sampler=sampler, n_chains=1)
 
@@ -523,7 +523,7 @@ def test_strange_priors_are_sampled(prior):
 
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # SciPy's own, of draws
 @short_chains()
-def test_a_prior_of_infinite_mass():
+def test_a_prior_of_infinite_mass_is_sampled_and_has_no_evidence():
     """The posterior may be proper all the same; the evidence is not."""
     settings = {**QUICK, "sampler": "asis", "priors": {"k2__length_scale": IMPROPER()}}
     assert is_sampled(BayesianGPRegressor, PLAIN, PLAIN[:, 0], **settings)
@@ -555,13 +555,10 @@ def test_odd_tables_are_refused(table):
 # --- that a fault would be noticed ----------------------------------------------------------------
 
 
-def test_an_error_from_elsewhere_is_a_fault():
+def test_raw_errors_and_errors_that_name_no_argument_are_faults():
     with pytest.raises(np.linalg.LinAlgError) as raw:
         np.linalg.cholesky(-np.eye(2))
     assert "raw LinAlgError" in why_not_meant(raw.value, [])
-
-
-def test_an_error_that_names_no_argument_is_a_fault():
     with pytest.raises(ValueError, match="n_draws") as good:
         BayesianGPRegressor(n_draws=0).fit([[0.0], [1.0]], [0.0, 1.0])
     assert why_not_meant(good.value, ["n_draws"]) is None
@@ -569,14 +566,20 @@ def test_an_error_that_names_no_argument_is_a_fault():
     assert "names no argument" in why_not_meant(good.value, ["n_draws"])
 
 
-def test_results_that_are_not_finite_are_faults():
-    assert is_sound("predict", np.ones(3))
-    assert not is_sound("predict", (np.ones(3), np.array([np.nan])))
-    assert is_sound("predict_proba", np.array([[0.25, 0.75]]))
-    assert not is_sound("predict_proba", np.array([[0.25, 0.7]]))
-    assert not is_sound("predict_proba", np.array([[-0.1, 1.1]]))
-    assert is_sound("log_predictive_density", np.array([-np.inf]))
-    assert not is_sound("log_predictive_density", np.array([np.inf]))
+@in_one_test(
+    ("method", "result", "sound"),
+    [
+        ("predict", np.ones(3), True),
+        ("predict", (np.ones(3), np.array([np.nan])), False),
+        ("predict_proba", np.array([[0.25, 0.75]]), True),
+        ("predict_proba", np.array([[0.25, 0.7]]), False),
+        ("predict_proba", np.array([[-0.1, 1.1]]), False),
+        ("log_predictive_density", np.array([-np.inf]), True),
+        ("log_predictive_density", np.array([np.inf]), False),
+    ],
+)
+def test_results_that_are_not_finite_are_faults(method, result, sound):
+    assert is_sound(method, result) is sound
 
 
 def test_a_stray_warning_is_a_fault():
@@ -584,19 +587,18 @@ def test_a_stray_warning_is_a_fault():
         attempt("a call", lambda: np.log(np.zeros(1)), [])
 
 
-def test_the_largest_variance_in_units_of_y_is_refused_without_a_warning():
-    """What the examination above has found."""
+# --- found by these tests -------------------------------------------------------------------------
+
+
+@short_chains()
+def test_a_variance_that_overflows_in_units_of_y_is_refused_without_a_warning():
     X, y = np.arange(5.0)[:, None], 1e300 * np.array([1.0, -1.0, 0.5, -0.5, 1.0])
-    settings = {**QUICK, "sampler": QUICK_SAMPLERS[0], "kernel": RBF()}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = BayesianGPRegressor(**settings).fit(X, y)
+    model = BayesianGPRegressor(**QUICK, sampler=QUICK_SAMPLERS[0], kernel=RBF()).fit(X, y)
     with pytest.raises(ValueError, match="overflows in the units of y"):
         model.latent_mean_and_variance(X)
 
 
 def test_a_row_at_which_the_baseline_overflows_is_named():
-    """What the examination above has found."""
     model = EPMLClassifier(ExpSineSquared()).fit(np.arange(4.0)[:, None], [0, 1, 0, 1])
     with pytest.raises(ValueError, match=r"at row 1 of X has mean nan .* check the units"):
         model.predict([[0.5], [1e300]])

@@ -24,7 +24,6 @@ from skgpmcmc.transitions.surrogate import (
     IndependenceMetropolis,
     SurrogateProposal,
     TMixture,
-    follow_trajectories,
 )
 
 from ..helpers import in_one_test, leapfrog, make_model, toy_classes
@@ -204,35 +203,23 @@ def test_a_state_is_never_changed(model, transition):
 
 
 @every_transition
-def test_equal_streams_give_equal_paths(model, transition):
-    paths = []
-    for _ in range(2):
-        rng = np.random.default_rng(3)
-        state = transition.start(model, THETA, rng)
-        path, infos = [], []
-        for _ in range(8):
-            state, info = transition.step(model, state, rng)
-            path.append(np.concatenate([state.theta, state.f]))
-            infos.append(info)
-        paths.append((np.array(path), infos))
-    assert_array_equal(paths[0][0], paths[1][0])
-    assert paths[0][1] == paths[1][1]
-
-
-@every_transition
 def test_a_step_depends_on_the_state_and_the_stream_alone(model, transition):
     """Not on what the transition did before: nothing adapts, nothing is remembered."""
-    state = transition.start(model, THETA, np.random.default_rng(4))
-    first, _ = transition.step(model, state, np.random.default_rng(5))
-    other = transition.start(model, THETA + 1.0, np.random.default_rng(6))
-    transition.step(model, other, np.random.default_rng(7))
-    second, _ = transition.step(model, state, np.random.default_rng(5))
-    assert_array_equal(second.theta, first.theta)
-    assert_array_equal(second.f, first.f)
+    state, other = (
+        transition.start(model, theta, np.random.default_rng(4)) for theta in (THETA, THETA + 1.0)
+    )
+    for seed in range(5):
+        first, info = transition.step(model, state, np.random.default_rng(seed))
+        transition.step(model, other, np.random.default_rng(7))
+        second, again = transition.step(model, state, np.random.default_rng(seed))
+        assert_array_equal(second.theta, first.theta)
+        assert_array_equal(second.f, first.f)
+        assert info == again
+        state = first
 
 
 @every_transition
-def test_infos_make_sense(model, transition):
+def test_infos_have_probabilities_names_and_costs(model, transition):
     moves = getattr(transition, "moves", (transition,))
     names = {move.name for move in moves}
     metropolis = {move.name for move in moves if hasattr(move, "proposal")}
@@ -263,7 +250,7 @@ def without_hyperparameters(transition):
 
 
 @every_transition
-def test_no_hyper_parameters(transition):
+def test_a_chain_without_hyper_parameters_moves_f(transition):
     """All of the kernel fixed, p = 0: the chain is one on f."""
     X, y = toy_classes(N, 2, seed=1)
     model = make_model(X, y, kernel=ConstantKernel(2.0, "fixed") * RBF(0.5, "fixed"))
@@ -329,13 +316,6 @@ def test_elliptical_slice_returns_the_likelihood_of_its_f(model):
         assert_array_equal(state.theta, THETA)
 
 
-def test_elliptical_slice_needs_no_further_factorization(model):
-    rng = np.random.default_rng(12)
-    state = EllipticalSlice().start(model, THETA, rng)
-    after, _ = EllipticalSlice().step(model, state, rng)
-    assert after.prior is state.prior
-
-
 @in_one_test("with_latent", [True, False])
 def test_marginal_returns_the_target_at_its_theta(model, with_latent):
     transition = marginal(walk(), with_latent=with_latent)
@@ -365,27 +345,6 @@ def test_an_estimate_belongs_to_its_theta_and_to_its_particles(model, name):
 # --- Metropolis decisions -------------------------------------------------------------------------
 
 
-@every_metropolis
-def test_a_sure_acceptance_moves_to_the_proposal(model, make):
-    there = THETA + 0.3
-    transition = make(Fixed(there, np.inf))
-    rng = np.random.default_rng(13)
-    state, info = transition.step(model, transition.start(model, THETA, rng), rng)
-    assert info.accepted
-    assert info.acceptance_probability == 1.0
-    assert_array_equal(state.theta, there)
-
-
-def test_a_rejection_leaves_a_marginal_state_as_it_is(model):
-    transition = marginal(Fixed(THETA + 0.3, -1e6))
-    rng = np.random.default_rng(14)
-    state = transition.start(model, THETA, rng)
-    after, info = transition.step(model, state, rng)
-    assert after is state
-    assert (info.accepted, info.acceptance_probability, info.failed) == (False, 0.0, False)
-    assert info.n_evaluations == 1
-
-
 @in_one_test(
     "proposal",
     [Fixed(THETA + 0.3, -np.inf), Fixed(THETA + 0.3, np.nan), Fixed(np.array([60.0, 0.0]), np.inf)],
@@ -393,8 +352,7 @@ def test_a_rejection_leaves_a_marginal_state_as_it_is(model):
 )
 def test_a_rejection_keeps_the_very_same_estimate(model, proposal):
     """Recomputing it would make the chain inexact; only the drawn particle is new."""
-    transition = pseudo_marginal(proposal)
-    rng = np.random.default_rng(15)
+    transition, rng = pseudo_marginal(proposal), np.random.default_rng(15)
     state = start = transition.start(model, THETA, rng)
     drawn = set()
     for _ in range(40):
@@ -405,12 +363,16 @@ def test_a_rejection_keeps_the_very_same_estimate(model, proposal):
         assert_array_equal(state.theta, THETA)
         drawn.add(state.f.tobytes())
     assert len(drawn) > 1
+    start = marginal(proposal).start(model, THETA, rng)
+    after, info = marginal(proposal).step(model, start, rng)
+    assert after is start
+    assert (info.accepted, info.acceptance_probability, info.failed) == (False, 0.0, False)
 
 
 @every_metropolis
 @in_one_test("direction", [1, -1])
 def test_another_move_takes_the_direction_where_it_leads_away(model, make, direction):
-    """And nowhere else: see `DirectedPair`."""
+    """And nowhere else, as moves of the particles alone do: see `DirectedPair`."""
     rng = np.random.default_rng(22)
     for log_hastings, expected in ((np.inf, 0), (-np.inf, direction)):
         transition = make(Fixed(THETA + 0.3, log_hastings))
@@ -418,64 +380,28 @@ def test_another_move_takes_the_direction_where_it_leads_away(model, make, direc
         after, info = transition.step(model, state, rng)
         assert info.accepted == (expected == 0)
         assert after.direction == expected
+    state = pseudo_marginal(walk()).start(model, THETA, rng)._replace(direction=direction)
+    for move in (ParticleRefresh(0.05), RetainedParticle(0.05)):
+        assert move.step(model, state, rng)[0].direction == direction
 
 
-@in_one_test("move", [ParticleRefresh(0.05), RetainedParticle(0.05)])
-def test_moves_of_the_particles_alone_keep_the_direction(model, move):
-    rng = np.random.default_rng(23)
-    state = pseudo_marginal(walk()).start(model, THETA, rng)._replace(direction=-1)
-    after, _ = move.step(model, state, rng)
-    assert after.direction == -1
-
-
-@every_metropolis
-@in_one_test("bad", [[60.0, 0.0], [0.0, -60.0], [np.nan, 0.0], [np.inf, 0.0]])
-def test_a_proposal_without_prior_mass_is_rejected_unevaluated(model, make, bad):
-    transition = make(Fixed(np.array(bad), np.inf))
-    rng = np.random.default_rng(16)
-    state = transition.start(model, THETA, rng)
-    after, info = transition.step(model, state, rng)
-    assert_array_equal(after.theta, THETA)
-    assert info == StepInfo(transition.name, False, 0.0, 0, False)
+def step_to(model, make, theta, *settings, start=THETA):
+    """The states before and after a step to theta that the ratio accepts, and its info."""
+    transition, rng = make(Fixed(np.array(theta), np.inf), *settings), np.random.default_rng(16)
+    state = transition.start(model, start, rng)
+    return state, *transition.step(model, state, rng)
 
 
 @every_metropolis
-def test_a_proposal_outside_a_bounded_prior_has_not_failed(make):
+@in_one_test("bad", [[60.0, 0.0], [0.0, -60.0], [np.nan, 0.0], [np.inf, 0.0], [np.log(6.0), 0.0]])
+def test_a_proposal_without_prior_mass_is_rejected_unevaluated(make, bad):
+    """It has not failed."""
     X, y = toy_classes(N, 2, seed=1)
     model = make_model(X, y, priors={"k1__constant_value": stats.uniform(0.1, 5.0)})
-    transition = make(Fixed(np.array([np.log(6.0), 0.0]), np.inf))
-    rng = np.random.default_rng(17)
-    after, info = transition.step(model, transition.start(model, THETA, rng), rng)
+    _, after, info = step_to(model, make, bad)
     assert_array_equal(after.theta, THETA)
-    assert info == StepInfo(transition.name, False, 0.0, 0, False)
-    assert transition.start(model, np.array([np.log(6.0), 0.0]), rng) is None
-
-
-@every_metropolis
-def test_a_factorization_that_fails_is_a_rejection_and_counted(model, make):
-    transition = make(Fixed(THETA + 0.3, np.inf), Failing())
-    rng = np.random.default_rng(18)
-    state = transition.start(model, THETA, rng)
-    after, info = transition.step(model, state, rng)
-    assert_array_equal(after.theta, THETA)
-    assert info == StepInfo(transition.name, False, 0.0, 1, True)
-    assert transition.start(model, THETA + 0.3, rng) is None
-
-
-SHORT, LONG = np.array([0.8, -3.0]), np.array([0.8, 10.0])
-
-
-@every_metropolis
-def test_a_proposal_where_K_has_lost_its_rank_is_one_like_others(model, make):
-    """A long length-scale leaves two columns of K, and all rows have nearly the same value."""
-    transition = make(Fixed(LONG, np.inf))
-    rng = np.random.default_rng(19)
-    state = transition.start(model, SHORT, rng)
-    after, info = transition.step(model, state, rng)
-    assert_array_equal(after.theta, LONG)
-    assert info == StepInfo(transition.name, True, 1.0, 1, False)
-    assert model.prior_at(LONG).rank < N / 2
-    assert_allclose(after.f, after.f.mean(), atol=1e-2)
+    assert info == StepInfo(make(walk()).name, False, 0.0, 0, False)
+    assert make(walk()).start(model, np.array(bad), np.random.default_rng(0)) is None
 
 
 class NotEverywhere(NuggetCovariance):
@@ -485,17 +411,34 @@ class NotEverywhere(NuggetCovariance):
         return super().matrix(theta) if theta[1] > 0.0 else self.plain.matrix(theta)
 
 
+SHORT, LONG = np.array([0.8, -3.0]), np.array([0.8, 10.0])
+
+
 @every_metropolis
-def test_a_proposal_where_K_is_no_covariance_is_a_rejection_and_counted(model, make):
-    model = replace(model, covariance=NotEverywhere(model.covariance, -0.1))
-    with pytest.raises(NotPositiveDefiniteError):
-        model.prior_at(LONG).factorize()
-    transition = make(Fixed(LONG, np.inf))
-    rng = np.random.default_rng(19)
-    state = transition.start(model, SHORT, rng)
-    after, info = transition.step(model, state, rng)
-    assert_array_equal(after.theta, SHORT)
-    assert info == StepInfo(transition.name, False, 0.0, 1, True)
+@in_one_test("what", ["fit", "K"])
+def test_a_factorization_that_fails_is_a_rejection_and_counted(model, make, what):
+    if what == "fit":
+        start, there, settings = THETA, THETA + 0.3, [Failing()]
+    else:
+        start, there, settings = SHORT, LONG, []
+        model = replace(model, covariance=NotEverywhere(model.covariance, -0.1))
+        with pytest.raises(NotPositiveDefiniteError):
+            model.prior_at(LONG).factorize()
+    before, after, info = step_to(model, make, there, *settings, start=start)
+    assert_array_equal(after.theta, before.theta)
+    assert info == StepInfo(make(walk()).name, False, 0.0, 1, True)
+    transition = make(walk(), *settings)
+    assert transition.start(model, there, np.random.default_rng(0)) is None
+
+
+@every_metropolis
+def test_a_proposal_where_K_has_lost_its_rank_is_accepted(model, make):
+    """A long length-scale leaves two columns of K, and all rows have nearly the same value."""
+    _, after, info = step_to(model, make, LONG, start=SHORT)
+    assert_array_equal(after.theta, LONG)
+    assert info == StepInfo(make(walk()).name, True, 1.0, 1, False)
+    assert model.prior_at(LONG).rank < N / 2
+    assert_allclose(after.f, after.f.mean(), atol=1e-2)
 
 
 @every_metropolis
@@ -533,27 +476,18 @@ def test_metropolis_accepts_with_the_stated_probability(log_ratio):
     accepted = sum(decision for decision, _ in decisions)
     assert all(probability == np.exp(log_ratio) for _, probability in decisions)
     assert stats.binomtest(accepted, 5000, np.exp(log_ratio)).pvalue > 1e-4
-
-
-def test_metropolis_at_its_limits():
-    rng = np.random.default_rng(22)
-    assert metropolis_accepts(np.nan, rng) == (False, 0.0)
-    assert metropolis_accepts(-np.inf, rng) == (False, 0.0)
+    for certain in (np.nan, -np.inf):
+        assert metropolis_accepts(certain, rng) == (False, 0.0)
     assert metropolis_accepts(np.inf, rng) == (True, 1.0)
 
 
 # --- retained particles ---------------------------------------------------------------------------
 
 
-def test_a_pseudo_marginal_start_can_retain_a_particle(model):
+@in_one_test("transition", [pseudo_marginal(walk()), emulated()])
+def test_a_start_can_retain_a_particle(model, transition):
     f = np.linspace(-1.0, 1.0, N)
-    state = pseudo_marginal(walk()).start(model, THETA, np.random.default_rng(23), retained=f)
-    assert_array_equal(state.estimate.particles[:, 0], f)
-
-
-def test_a_start_of_a_mixture_can_retain_a_particle(model):
-    f = np.linspace(-1.0, 1.0, N)
-    state = emulated().start(model, THETA, np.random.default_rng(23), retained=f)
+    state = transition.start(model, THETA, np.random.default_rng(23), retained=f)
     assert_array_equal(state.estimate.particles[:, 0], f)
 
 
@@ -563,53 +497,17 @@ def test_moves_of_particles_do_not_start_a_chain(model, transition):
         transition.start(model, THETA, np.random.default_rng(0))
 
 
-def test_a_refresh_keeps_one_particle_and_its_weight(model):
-    rng = np.random.default_rng(24)
-    state = pseudo_marginal(walk()).start(model, THETA, rng)
-    for _ in range(20):
-        after, info = ParticleRefresh(0.05).step(model, state, rng)
-        kept = (after.estimate.particles[:, :1] == state.estimate.particles).all(axis=0)
-        assert kept.sum() == 1
-        old_weight = state.estimate.log_weights[kept][0]
-        assert after.estimate.log_weights[0] == pytest.approx(old_weight, abs=1e-10)
-        new = after.estimate.particles[:, 1:, None] == state.estimate.particles[:, None]
-        assert not new.all(axis=0).any()
-        assert after.density is state.density
-        assert after.estimate.particles.shape == state.estimate.particles.shape
-        assert info == StepInfo("refresh", True, 1.0, 4 / N, False)
-        state = after
-
-
-def test_a_retained_particle_is_the_only_one_that_moves(model):
-    rng = np.random.default_rng(25)
-    state = pseudo_marginal(walk()).start(model, THETA, rng)
-    moved = set()
-    for _ in range(60):
-        after, info = RetainedParticle(0.05).step(model, state, rng)
-        changed = (after.estimate.particles != state.estimate.particles).any(axis=0)
-        assert changed.sum() == 1
-        index = int(np.flatnonzero(changed)[0])
-        assert_array_equal(after.f, after.estimate.particles[:, index])
-        others = np.arange(4) != index
-        assert_array_equal(after.estimate.log_weights[others], state.estimate.log_weights[others])
-        assert after.density is state.density
-        assert info == StepInfo("retained particle", True, 1.0, 1 / N, False)
-        moved.add(index)
-        state = after
-    assert len(moved) > 1
-
-
 @pytest.mark.parametrize("probabilities", [(1.0, 0.0), (0.0, 1.0), (0.3, 0.7)])
 def test_a_mixture_chooses_with_its_probabilities_and_last_moves_always(model, probabilities):
     parts = (pseudo_marginal(Fixed(THETA, 0.0)), ParticleRefresh(0.05))
-    plain, with_last = (
-        Mixture(parts, probabilities),
-        Mixture(parts, probabilities, RetainedParticle(0.05)),
-    )
+    plain = Mixture(parts, probabilities)
+    with_last = replace(plain, last=RetainedParticle(0.05))
     rng = np.random.default_rng(26)
     state = plain.start(model, THETA, rng)
-    moves = [plain.step(model, state, rng)[1].move for _ in range(200)]
-    share = np.mean([move == "refresh" for move in moves])
+    infos = [plain.step(model, state, rng)[1] for _ in range(200)]
+    refresh = [info for info in infos if info.move == "refresh"]
+    assert all(info == StepInfo("refresh", True, 1.0, 4 / N, False) for info in refresh)
+    share = len(refresh) / 200
     error = np.sqrt(probabilities[0] * probabilities[1] / 200)
     assert abs(share - probabilities[1]) <= 4.0 * error
     # The last one leaves the name of the first, and adds its own cost.
@@ -625,106 +523,9 @@ def test_a_mixture_chooses_with_its_probabilities_and_last_moves_always(model, p
 # --- proposals from a cheap chain -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [surrogate, candidates])
-def test_the_hastings_ratio_of_a_surrogate_is_that_of_its_target(make):
-    rng = np.random.default_rng(27)
-    for _ in range(20):
-        theta = rng.standard_normal(2)
-        there, log_hastings = make().propose(theta, rng)
-        at = [float(Bell().value_and_gradient(t)[0]) for t in (theta, there)]
-        assert log_hastings == pytest.approx(at[0] - at[1], abs=1e-12)
-
-
 def test_beyond_the_grid_a_rotation_costs_nothing(model):
     transition, rng = marginal(rotation()), np.random.default_rng(29)
     state = transition.start(model, THETA + np.array([0.0, 7.0]), rng)
     moved, info = transition.step(model, state, rng)
     np.testing.assert_array_equal(moved.theta, state.theta)
     assert (info.accepted, info.failed, info.n_evaluations) == (False, False, 0.0)
-
-
-@pytest.mark.parametrize("move", [leapfrog(np.eye(2), 0.2, 2), jump()])
-def test_a_surrogate_of_the_target_itself_is_always_accepted(model, move):
-    """Then the Hastings ratio cancels the ratio of the targets."""
-
-    class Exact:
-        def value_and_gradient(self, theta):
-            if theta.ndim == 2:
-                parts = [self.value_and_gradient(row) for row in theta]
-                return tuple(np.array(part) for part in zip(*parts, strict=True))
-            value = EP().fit(model, theta).log_evidence + model.hyperprior.log_prob(theta)
-            return np.asarray(value), np.zeros(
-                2
-            )  # a wrong gradient costs acceptance in the cheap chain only
-
-        def log_prob(self, theta):
-            return self.value_and_gradient(theta)[0]
-
-        def at(self, theta):
-            return CheapPoint.at(self, theta)
-
-    transition = marginal(SurrogateProposal(Exact(), move))
-    rng = np.random.default_rng(28)
-    state = transition.start(model, THETA, rng)
-    infos = [transition.step(model, state, rng)[1] for _ in range(20)]
-    moved = [info for info in infos if info.n_evaluations > 0.0]  # the others have stayed
-    assert len(moved) > 5
-    for info in moved:
-        assert info.acceptance_probability == pytest.approx(1.0, abs=1e-9)
-
-
-def test_a_trajectory_runs_backwards():
-    """From the end, with the momentum reversed, leapfrog steps lead to the start."""
-
-    class Sides:
-        """A generator that hands out what it is given."""
-
-        def __init__(self, momentum):
-            self.momentum = momentum
-
-        def uniform(self, low=0.0, high=1.0, size=None):
-            return np.full(() if size is None else size, 0.5 * (low + high))
-
-        def standard_normal(self, shape):
-            return self.momentum
-
-        def integers(self, low, high):
-            return low
-
-    root = np.array([[1.0, 0.0], [0.4, 0.8]])
-    trajectory = leapfrog(root, 0.3, 5)
-    start = CheapPoint.at(Bell(), np.array([0.1, 0.6]))
-    momentum = np.array([0.7, -0.4])
-    end, probability = follow_trajectories(trajectory, Bell(), start, Sides(momentum))
-    assert probability > 0.5
-    assert not np.array_equal(end.position, start.position)
-    # The momentum at the end, by its own leapfrog.
-    theta, step = start.position, 0.3
-    p = momentum + 0.5 * step * (Bell().value_and_gradient(theta)[1] @ root)
-    for i in range(5):
-        theta = theta + step * (p @ root.T)
-        half = 0.5 if i == 4 else 1.0
-        p = p + half * step * (Bell().value_and_gradient(theta)[1] @ root)
-    assert_allclose(end.position, theta, atol=1e-12)
-    back, _ = follow_trajectories(trajectory, Bell(), end, Sides(-p))
-    assert_allclose(back.position, start.position, atol=1e-12)
-
-
-@pytest.mark.parametrize("move", ["leapfrog", "jump"])
-def test_cheap_moves_leave_their_target_alone(move):
-    rng = np.random.default_rng(29)
-    start = THETA + rng.standard_normal((1500, 2))
-    if move == "leapfrog":
-        trajectory = leapfrog(np.array([[0.8, 0.0], [0.3, 1.1]]), 0.9, 3)
-        point = CheapPoint.at(Bell(), start)
-        for _ in range(5):
-            point, _ = follow_trajectories(trajectory, Bell(), point, rng)
-        end = point.position
-    else:
-        points = [CheapPoint.at(Bell(), theta) for theta in start]
-        end = np.array([jump().move(Bell(), point, rng).point.position for point in points])
-    assert np.mean((end != start).any(axis=1)) > 0.5
-    for j in range(2):
-        assert stats.kstest(end[:, j] - THETA[j], "norm").pvalue > 1e-4
-    radius = ((end - THETA) ** 2).sum(axis=1)
-    assert stats.kstest(radius, stats.chi2(2).cdf).pvalue > 1e-4

@@ -17,7 +17,6 @@ from skgpmcmc.setup.emulated import set_up_emulated
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.setup.hamiltonian import learn_root, run_hamiltonian_chains, trajectories_are_cheaper
 from skgpmcmc.transitions.base import drop_factors
-from skgpmcmc.transitions.hmc import TrajectoryState
 
 from ...helpers import CutShort, in_one_test, make_model, toy_classes
 from ..hyperposterior.test_posterior import regression
@@ -49,8 +48,12 @@ class Normal:
         return point(position)
 
 
-def seeds(n, seed=1):
-    return np.random.SeedSequence(seed).spawn(n)
+def explore(starts, windows, target=None, workers=None):
+    root, seeds = np.eye(len(starts[0])), np.random.SeedSequence(1).spawn(len(starts))
+    workers = workers or InProcessExecutor()
+    return run_hamiltonian_chains(
+        target or Normal(), starts, root, seeds, workers, OPTIONS, windows
+    )
 
 
 def condition(root):
@@ -79,9 +82,7 @@ def test_gradients_make_up_for_few_points():
 
 def test_a_warm_up_finds_metric_and_step():
     starts = 2.0 * np.random.default_rng(4).standard_normal((4, DIM))
-    exploration = run_hamiltonian_chains(
-        Normal(), starts, np.eye(DIM), seeds(4), InProcessExecutor(), OPTIONS, [20, 20, 20, 20, 20]
-    )
+    exploration = explore(starts, [20] * 5)
     assert condition(exploration.trajectory.root.matrix) < 5.0
     assert len(exploration.ends) == 4
     assert len(exploration.states) == 4 * 20
@@ -97,25 +98,6 @@ def test_a_warm_up_finds_metric_and_step():
         here = outcome.point
         accepted.append(outcome.acceptance_probability)
     assert 0.75 < np.mean(accepted) < 0.99
-
-
-class Backwards:
-    """An executor that begins with the last item."""
-
-    def map(self, function, items, *, stage):
-        found = [function(*item) for item in reversed(list(items))]
-        return found[::-1]
-
-
-def test_a_warm_up_depends_on_its_seeds_alone():
-    starts = np.random.default_rng(4).standard_normal((3, DIM))
-    one, other = (
-        run_hamiltonian_chains(Normal(), starts, np.eye(DIM), seeds(3), workers, OPTIONS, [5, 5])
-        for workers in (InProcessExecutor(), Backwards())
-    )
-    assert_array_equal(one.trajectory.root.matrix, other.trajectory.root.matrix)
-    assert one.trajectory.log_scale == other.trajectory.log_scale
-    assert_array_equal(one.ends, other.ends)
 
 
 @in_one_test("dim", [4, 8, 22, 60])
@@ -156,26 +138,17 @@ def test_chains_go_on_from_where_the_warm_up_has_left_them(prepared):
 def test_a_state_at_rest_goes_on_alike(prepared):
     model, ready = prepared
     state = ready.states[0]
-    moved = [
+    moved, again = (
         ready.transition.step(model, own, np.random.default_rng(1))[0]
         for own in (state, drop_factors(model, state))
-    ]
-    assert isinstance(moved[0], TrajectoryState)
-    assert_array_equal(moved[0].theta, moved[1].theta)
-    assert moved[0].point.log_density == moved[1].point.log_density
+    )
+    assert_array_equal(moved.theta, again.theta)
+    assert moved.point.log_density == again.point.log_density
 
 
-def test_a_start_without_density_is_none(prepared):
+def test_a_chain_names_the_start_that_has_no_density(prepared):
     model, ready = prepared
-    rng = np.random.default_rng(0)
-    assert ready.transition.start(model, np.full(4, 1e4), rng) is None
-    begun = ready.transition.start(model, model.start, rng)
-    assert_array_equal(begun.theta, model.start)
-
-
-def test_a_chain_names_the_start_that_has_no_density():
-    model = regression()
-    request = asked(model)
+    assert ready.transition.start(model, np.full(4, 1e4), np.random.default_rng(0)) is None
 
     @dataclass(frozen=True)
     class Nowhere(Normal):
@@ -185,25 +158,14 @@ def test_a_chain_names_the_start_that_has_no_density():
             return None
 
     with pytest.raises(RuntimeError, match=r"No chain can start.*noise_scale"):
-        run_hamiltonian_chains(
-            Nowhere(model=model),
-            request.starts,
-            np.eye(4),
-            seeds(2),
-            InProcessExecutor(),
-            OPTIONS,
-            [5],
-        )
+        explore(asked(model).starts, [5], Nowhere(model=model))
 
 
 @in_one_test(("last", "n_iterations"), [("warm-up by trajectories: window 2", 12), ("nothing", 0)])
 def test_when_the_time_is_over_it_ends_with_what_it_has(last, n_iterations):
     starts = np.random.default_rng(4).standard_normal((4, DIM))
     with apply_limit(TimeLimit(np.inf if n_iterations else -np.inf)) as limit:
-        workers = CutShort(limit, last)
-        exploration = run_hamiltonian_chains(
-            Normal(), starts, np.eye(DIM), seeds(4), workers, OPTIONS, [5, 7, 9]
-        )
+        exploration = explore(starts, [5, 7, 9], workers=CutShort(limit, last))
     assert exploration.n_iterations == n_iterations
     assert len(exploration.ends) == 4
     assert (exploration.n_evaluations > 40) == (n_iterations > 0)

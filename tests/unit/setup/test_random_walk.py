@@ -39,46 +39,41 @@ def asked(starts, seed):
     return Request(FLAT, Standard(), starts, streams(2, seed), None, None, 2000)
 
 
-@pytest.mark.parametrize("target", [0.15, 0.75])
-def test_a_random_walk_is_tuned_to_its_target(target):
-    starts = [np.array([sign, 0.5 * sign]) for sign in (-1.0, 1.0)]
-    made = []
-
-    def frozen(walk):
-        made.append(MarginalMetropolis(Standard(), walk, with_latent=False))
-        return made[-1]
-
-    set_up_random_walk(asked(starts, 0), target, frozen, InProcessExecutor())
-    (transition,) = made
-    rng, state = np.random.default_rng(1), None
-    state, probabilities = transition.start(FLAT, np.zeros(2), rng), []
+def acceptance_of(transition, start):
+    """Mean over two thousand steps."""
+    rng, probabilities = np.random.default_rng(1), []
+    state = transition.start(FLAT, start, rng)
     for _ in range(2000):
         state, info = transition.step(FLAT, state, rng)
         probabilities.append(info.acceptance_probability)
-    assert np.mean(probabilities) == pytest.approx(target, abs=0.08)
+    return np.mean(probabilities)
 
 
-def test_the_scale_is_set_and_the_shape_stays():
+def frozen(walk):
+    return MarginalMetropolis(Standard(), walk, with_latent=False)
+
+
+@pytest.mark.parametrize("target", [0.15, 0.75])
+def test_a_random_walk_is_tuned_to_its_target(target):
+    starts = [np.array([sign, 0.5 * sign]) for sign in (-1.0, 1.0)]
+    prepared = set_up_random_walk(asked(starts, 0), target, frozen, InProcessExecutor())
+    assert acceptance_of(prepared.transition, np.zeros(2)) == pytest.approx(target, abs=0.08)
+
+
+def test_a_new_scale_keeps_the_shape_and_a_new_shape_brings_its_scale():
     root = DenseRoot(np.array([[1.0, 0.0], [0.3, 2.0]]))
     walk = MarginalWalk(Standard(), RandomWalk(-0.4, 0.3, root), with_latent=False)
-    before = Sweep((Walker(0.5, 0.6), walk), (1, 1))
-    walker, moved = before.with_log_scales([0.1, 0.2]).moves
-    assert (walker.log_scale, walker.target_acceptance) == (0.1, 0.6)
-    assert (moved.log_scale, moved.target_acceptance) == (0.2, 0.3)
+    sweep = Sweep((Walker(0.5, 0.6), walk), (1, 1))
+    walker, moved = sweep.with_log_scales([0.1, 0.2]).moves
+    assert (walker.log_scale, moved.log_scale) == (0.1, 0.2)
     assert moved.proposal.root is root
-    assert not moved.with_latent
-    assert (before.moves[0].log_scale, walk.log_scale) == (0.5, -0.4)
-
-
-def test_the_shape_is_set_and_brings_its_scale():
-    walk = MarginalWalk(Standard(), RandomWalk(-0.4, 0.3), with_latent=False)
     covariance = np.array([[4.0, 1.0], [1.0, 2.0]])
-    walker, moved = Sweep((Walker(0.5, 0.6), walk), (1, 1)).with_covariance(covariance).moves
+    walker, moved = sweep.with_covariance(covariance).moves
     assert walker.log_scale == 0.5
-    root = moved.proposal.root.matrix
-    assert root @ root.T == pytest.approx(covariance)
+    new = moved.proposal.root.matrix
+    assert new @ new.T == pytest.approx(covariance)
     assert moved.log_scale == pytest.approx(np.log(2.38 / np.sqrt(2.0)))
-    assert moved.target_acceptance == 0.3
+    assert (walker.target_acceptance, moved.target_acceptance) == (0.6, 0.3)
 
 
 def test_chains_are_pooled_between_windows():
@@ -105,22 +100,10 @@ def test_chains_are_pooled_between_windows():
 
 def test_a_random_walk_without_hyper_parameters():
     request = Request(FLAT, Standard(), [np.empty(0)] * 2, streams(2, 5), None, None, 40)
-    made = []
-
-    def frozen(walk):
-        made.append(MarginalMetropolis(Standard(), walk, with_latent=False))
-        return made[-1]
-
     prepared = set_up_random_walk(request, 0.25, frozen, InProcessExecutor())
-    (transition,) = made
-    assert prepared.transition is transition
-    assert np.isfinite(transition.proposal.log_scale)
+    assert np.isfinite(prepared.transition.proposal.log_scale)
     assert [theta.shape for theta in prepared.thetas] == [(0,), (0,)]
-    state = transition.start(FLAT, np.empty(0), np.random.default_rng(0))
-    state, info = transition.step(FLAT, state, np.random.default_rng(1))
-    assert state.theta.shape == (0,)
-    assert info.accepted
-    assert info.acceptance_probability == 1.0
+    assert acceptance_of(prepared.transition, np.empty(0)) == 1.0
 
 
 @dataclass(frozen=True)
@@ -149,12 +132,7 @@ class Walker(Tunable):
 def test_the_parts_of_a_sweep_are_tuned_to_their_own_targets():
     targets = (0.2, 0.7)
     sweep = Sweep(tuple(Walker(3.0, target) for target in targets), (1, 2))
-    starts = [np.zeros(1)] * 2
-    prepared = set_up_sweep(asked(starts, 2), sweep, InProcessExecutor(), learns_shape=False)
-    rng = np.random.default_rng(3)
+    request = asked([np.zeros(1)] * 2, 2)
+    prepared = set_up_sweep(request, sweep, InProcessExecutor(), learns_shape=False)
     for part, target in zip(prepared.transition.moves, targets, strict=True):
-        state, probabilities = part.start(FLAT, np.zeros(1), rng), []
-        for _ in range(2000):
-            state, info = part.step(FLAT, state, rng)
-            probabilities.append(info.acceptance_probability)
-        assert np.mean(probabilities) == pytest.approx(target, abs=0.08)
+        assert acceptance_of(part, np.zeros(1)) == pytest.approx(target, abs=0.08)

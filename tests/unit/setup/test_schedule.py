@@ -15,25 +15,17 @@ from skgpmcmc.transitions.joint_update import JointUpdate
 
 from ...helpers import in_one_test, make_model, toy_classes
 
-LENGTHS = [0, 1, 2, 5, 20, 37, 500]
-
-
 # --- schedule -------------------------------------------------------------------------------------
 
 
-@in_one_test("n_warmup", LENGTHS)
+@in_one_test("n_warmup", [0, 1, 2, 5, 20, 37, 500])
 def test_a_schedule_is_as_long_as_asked(n_warmup):
     schedule = WarmUpSchedule.of_length(n_warmup)
-    lengths = [window.n_steps for window in schedule.windows]
-    assert sum(lengths) + schedule.n_burn_in == n_warmup
-    assert all(length > 0 for length in lengths)
+    windows = schedule.windows
+    assert sum(window.n_steps for window in windows) + schedule.n_burn_in == n_warmup
+    assert all(window.n_steps > 0 for window in windows)
     assert schedule.n_burn_in >= 0
-    assert len(lengths) <= 10
-
-
-@in_one_test("n_warmup", LENGTHS)
-def test_gain_starts_anew_whenever_the_shape_has_changed(n_warmup):
-    windows = WarmUpSchedule.of_length(n_warmup).windows
+    assert len(windows) <= 10
     for before, after in pairwise(windows):
         if before.learns_shape:
             assert after.first_gain == 0
@@ -41,7 +33,7 @@ def test_gain_starts_anew_whenever_the_shape_has_changed(n_warmup):
             assert after.first_gain == before.first_gain + before.n_steps
 
 
-def test_a_usual_schedule():
+def test_500_iterations_have_ten_windows():
     schedule = WarmUpSchedule.of_length(500)
     assert schedule.n_burn_in == 50
     assert [window.n_steps for window in schedule.windows] == [45] * 10
@@ -57,9 +49,8 @@ def test_a_usual_schedule():
 
 @in_one_test("step", [0, 3, 100])
 def test_the_scale_moves_towards_the_target(step):
-    assert tune_log_scale(0.2, 0.9, 0.25, step) > 0.2  # accepts too often: bolder
-    assert tune_log_scale(0.2, 0.0, 0.25, step) < 0.2  # hardly ever: more timid
-    assert tune_log_scale(0.2, 0.25, 0.25, step) == 0.2
+    changes = [tune_log_scale(0.2, rate, 0.25, step) - 0.2 for rate in (0.0, 0.25, 0.9)]
+    assert np.sign(changes).tolist() == [-1.0, 0.0, 1.0]
 
 
 def test_the_scale_moves_less_and_less_but_can_go_anywhere():
@@ -68,31 +59,6 @@ def test_the_scale_moves_less_and_less_but_can_go_anywhere():
     # Robbins-Monro: the sum of the gains diverges, that of their squares does not.
     assert moves.sum() > 100.0
     assert (moves**2)[5000:].sum() < 0.1 * (moves**2)[:5000].sum()
-
-
-@pytest.mark.parametrize("start", [1e-3, 0.5, 50.0])
-@pytest.mark.parametrize("dim", [1, 5])
-def test_the_scale_reaches_the_target_acceptance(start, dim):
-    """Metropolis on a standard normal target; 20 to 30 % is what the papers ask for."""
-    rng = np.random.default_rng(0)
-    walk = RandomWalk(np.log(start))
-    theta = rng.standard_normal(dim)
-
-    def step(theta, walk):
-        proposal, _ = walk.propose(theta, rng)
-        probability = np.exp(min(0.0, 0.5 * (theta @ theta - proposal @ proposal)))
-        return (proposal if rng.uniform() < probability else theta), probability
-
-    log_scale = walk.log_scale
-    for i in range(1500):
-        theta, probability = step(theta, walk.with_log_scale(log_scale))
-        log_scale = tune_log_scale(log_scale, probability, 0.25, i)
-    frozen = walk.with_log_scale(log_scale)
-    probabilities = []
-    for _ in range(4000):
-        theta, probability = step(theta, frozen)
-        probabilities.append(probability)
-    assert 0.2 < np.mean(probabilities) < 0.3
 
 
 # --- pooling --------------------------------------------------------------------------------------
@@ -132,13 +98,6 @@ def test_chains_that_have_not_moved_still_give_a_proper_shape(walk, n_steps):
     pooled = walk.with_covariance(pooled_covariance(np.ones((1, n_steps, 2))))
     assert np.isfinite(pooled.root.matrix).all()
     assert (pooled.root.matrix.diagonal() > 0.0).all()
-
-
-def test_one_hyper_parameter():
-    history = np.random.default_rng(0).standard_normal((2, 50, 1))
-    pooled = RandomWalk(np.log(0.5)).with_covariance(pooled_covariance(history))
-    assert pooled.root.matrix.shape == (1, 1)
-    assert pooled.log_scale == pytest.approx(np.log(2.38))
 
 
 def test_proposals_have_the_stated_covariance(walk):

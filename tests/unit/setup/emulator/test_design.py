@@ -43,20 +43,9 @@ def thetas(design):
     return [tuple(theta) for theta in design.theta]
 
 
-def test_arrays_of_a_design():
-    assert len(DESIGN) == 5
-    assert DESIGN.theta.shape == (5, 2)
-    assert_array_equal(DESIGN.values, [-10.0, -9.0, -12.0, -30.0, -8.0])
-    assert_array_equal(DESIGN.gradients, -DESIGN.theta)
-    assert_array_equal(DESIGN.log_density, [-10.0, -9.0, -12.0, -30.0, -68.0])
-    assert DESIGN.best is DESIGN.points[1]
-    longer = DESIGN.with_points([point([1.0, 1.0], -5.0)])
-    assert (len(longer), len(DESIGN)) == (6, 5)
-    assert longer.best is longer.points[5]
-
-
-def test_what_is_not_too_far_below_the_best():
+def test_points_far_below_the_best_density_are_left_out():
     """By the density: a log evidence that the prior contradicts is of no use."""
+    assert DESIGN.best is DESIGN.points[1]
     assert thetas(DESIGN.above(5.0)) == [(0.0, 0.0), (0.0, 0.05), (2.0, 0.0)]
     assert thetas(DESIGN.above(50.0)) == thetas(Design(DESIGN.points[:4]))
 
@@ -74,21 +63,17 @@ def test_the_points_of_use_are_not_too_many(most):
     assert thinned.best is design.best
 
 
-def test_a_design_point_keeps_what_an_evaluation_found():
-    model = make_model(*toy_classes(15, 2, seed=1))
-    theta = np.array([0.7, -0.4])
+def test_a_design_point_has_evidence_density_skewness_and_gradient():
+    model, theta = make_model(*toy_classes(15, 2, seed=1)), np.array([0.7, -0.4])
     start = EP().fit(model, theta + 0.1).q.sites
     kept = fit_design_point(model, EP(tol=1e-6), OPTIONS, theta, start)
-    assert_array_equal(kept.theta, theta)
     again = EP(tol=1e-6).fit(model, theta, kept.sites)
+    assert_array_equal(kept.theta, theta)
     assert kept.log_evidence == pytest.approx(again.log_evidence, abs=1e-6)
     assert kept.log_density == pytest.approx(kept.log_evidence + model.hyperprior.log_prob(theta))
     assert_allclose(kept.skewness, again.q.skewness(model), atol=1e-6)
-
-    def evidence(theta):
-        return EP(tol=1e-9).fit(model, theta).log_evidence
-
-    assert_allclose(kept.gradient, finite_difference(evidence, theta), rtol=1e-3)
+    expected = finite_difference(lambda t: EP(tol=1e-9).fit(model, t).log_evidence, theta)
+    assert_allclose(kept.gradient, expected, rtol=1e-3)
 
 
 def test_no_design_point_where_there_is_no_density():
@@ -127,23 +112,6 @@ def test_modes_are_told_apart_by_a_valley(first, depth, expected):
     assert_array_equal(modes[:, 0], expected)
 
 
-def test_modes_are_found_among_points_that_no_search_ended_at():
-    """Two modes, and points of both: the best of all, and a point near the top of the other."""
-
-    def log_prob(theta):
-        return np.logaddexp(*(-2.0 * ((theta - m) ** 2).sum(axis=-1) for m in (0.0, 4.0)))
-
-    rng = np.random.default_rng(0)
-    theta = np.concatenate([m + 0.5 * rng.standard_normal((20, 2)) for m in (0.0, 4.0)])
-    heights = log_prob(theta)
-    design = Design(tuple(point(t, h) for t, h in zip(theta, heights, strict=True)))
-    modes = design.modes(np.ones(2), log_prob, EmulatorOptions())
-    assert len(modes) == 2
-    assert_array_equal(modes[0], theta[heights.argmax()])
-    other = 4.0 - 4.0 * (modes[0] > 2.0)
-    assert_allclose(modes[1], other, atol=0.6)
-
-
 def test_many_points_compare_few_of_them():
     """Paths between all of them would not fit in memory."""
     first = np.random.default_rng(0).uniform(0.0, 5.0, size=400)
@@ -175,10 +143,7 @@ def test_points_are_spread_out():
         return np.sort(gaps, axis=1)[:, 1].min()
 
     assert smallest_gap(chosen) > 2.0 * smallest_gap(rng.permutation(100)[:15])
-
-
-def test_no_more_points_than_candidates():
-    assert len(choose_spread_out(np.eye(3), np.zeros((1, 3)), 8)) == 3
+    assert len(choose_spread_out(np.eye(3), np.zeros((1, 3)), 8)) == 3  # no more than there are
 
 
 # --- probes ---------------------------------------------------------------------------------------
@@ -208,98 +173,68 @@ def wanted(noise=0.1):
     return EmulatorSettings(noise, 0.05, None, emulates=True)
 
 
-@in_one_test("n_sequential", [0, 10])
-def test_a_probe_is_one_long_estimate(model, reference, n_sequential):
-    variant = replace(reference, sequential_rows=np.arange(n_sequential))
-    probe = estimate_at(model, variant, THETA, wanted(), 512, np.random.SeedSequence(2))
-    rng = np.random.default_rng(3)
-    exact = importance_estimate(model, variant.at(model, THETA), 50_000, rng, defensive=0.05)
-    assert abs(probe.log_likelihood - exact.log_likelihood) < 4.0 * probe.noise + 0.01
-    n_draws = np.exp(probe.log_variance) / probe.noise**2
-    assert n_draws == pytest.approx(round(n_draws), rel=1e-9)
-    assert round(n_draws) == 512
+def probe(model, reference, n_draws=512):
+    return estimate_at(model, reference, THETA, wanted(), n_draws, np.random.SeedSequence(2))
 
 
-def test_equal_seeds_give_equal_probes(model, reference):
-    first, second, other = (
-        estimate_at(model, reference, THETA, wanted(), 512, np.random.SeedSequence(seed))
-        for seed in (3, 3, 4)
-    )
-    assert first == second != other
-
-
-def test_equal_rows_are_probed_as_all_others_are(reference):
+@in_one_test(("n_sequential", "n_inputs"), [(0, 20), (10, 20), (0, 18)])
+def test_a_probe_is_one_long_estimate(reference, n_sequential, n_inputs):
+    """Where rows have equal inputs, too."""
     X, y = toy_classes(20, 2, seed=4)
-    X[3] = X[7]
-    X[4] = X[7]
-    singular = make_model(X, y)
-    arguments = (singular, reference, THETA, wanted(), 512, np.random.SeedSequence(0))
-    probe = estimate_at(*arguments)
-    q = EP().fit(singular, THETA).q
-    exact = importance_estimate(singular, q, 50_000, np.random.default_rng(3), defensive=0.05)
-    assert abs(probe.log_likelihood - exact.log_likelihood) < 4.0 * probe.noise + 0.01
+    model = make_model(X[np.arange(20) % n_inputs], y)
+    variant = replace(reference, sequential_rows=np.arange(n_sequential))
+    found, rng = probe(model, variant), np.random.default_rng(3)
+    exact = importance_estimate(model, variant.at(model, THETA), 50_000, rng, defensive=0.05)
+    assert abs(found.log_likelihood - exact.log_likelihood) < 4.0 * found.noise + 0.01
+    n_draws = np.exp(found.log_variance) / found.noise**2
+    assert n_draws == pytest.approx(512, rel=1e-9)
 
 
-def test_no_probes_where_K_is_no_covariance(model, reference):
-    wrong = model.with_nugget(-0.5)
-    arguments = (wrong, reference, THETA, wanted(), 512, np.random.SeedSequence(0))
-    assert estimate_at(*arguments) is None
+class Impossible(Probit):
+    def log_prob(self, y, f):
+        return np.full(np.shape(f), -np.inf)
 
 
-def test_no_probes_where_no_draw_has_a_likelihood(model, reference, monkeypatch):
-    """As with counts and latent values of 1e15: no number is made of weights that are all zero."""
-    monkeypatch.setattr(Probit, "log_prob", lambda self, y, f: np.full(np.shape(f), -np.inf))
-    arguments = (model, reference, THETA, wanted(), 512, np.random.SeedSequence(0))
-    assert estimate_at(*arguments) is None
+def test_no_probe_where_K_is_no_covariance_or_no_draw_has_a_likelihood(model, reference):
+    """Of weights that are all zero, as of counts and latent values of 1e15, no number is made."""
+    for wrong in (model.with_nugget(-0.5), model.with_observations(likelihood=Impossible())):
+        assert probe(wrong, reference) is None
 
 
 # --- the number of draws --------------------------------------------------------------------------
+
+
+def calibrated(theta, log_variance, n=1000, noise=0.1):
+    return calibrate_draw_count(theta, log_variance, CENTER, SCALE, n, noise, 1.0, OPTIONS)
 
 
 def test_the_count_follows_what_probes_found():
     """The log of a relative variance that is linear in theta, seen with some error."""
     rng = np.random.default_rng(0)
     theta = CENTER + SCALE * rng.uniform(-2.0, 2.0, size=(30, 2))
-    z = (theta - CENTER) / SCALE
-    log_variance = 1.0 + 0.8 * z[:, 0] + 0.1 * rng.standard_normal(30)
-    count = calibrate_draw_count(theta, log_variance, CENTER, SCALE, 1000, 0.1, 1.0, OPTIONS)
+    log_variance = 1.0 + 0.8 * (theta[:, 0] - CENTER[0]) / SCALE[0] + 0.1 * rng.standard_normal(30)
+    count = calibrated(theta, log_variance)
     for place in ([0.0, 0.0], [1.5, -1.0]):
         expected = np.exp(1.0 + 0.8 * place[0]) / 0.1**2
         assert count.at(CENTER + SCALE * place) == pytest.approx(expected, rel=0.2)
-    assert (
-        calibrate_draw_count(theta, log_variance, CENTER, SCALE, 50, 9.0, 1.0, OPTIONS).at(CENTER)
-        == OPTIONS.fewest_draws
-    )
+    assert calibrated(theta, log_variance, 50, 9.0).at(CENTER) == OPTIONS.fewest_draws
 
 
 @in_one_test("n", [3, 200, 1000, 10**5])
 def test_particles_take_no_more_memory_than_K_and_are_not_dearer_than_a_factorization(n):
     theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(10, 2))
-    most = calibrate_draw_count(theta, np.full(10, 50.0), CENTER, SCALE, n, 0.1, 1.0, OPTIONS).at(
-        CENTER
-    )
-    assert most == max(n, OPTIONS.n_draws)
+    assert calibrated(theta, np.full(10, 50.0), n).at(CENTER) == max(n, OPTIONS.n_draws)
 
 
-def count_of(constant, slope=0.0, target_sd=0.5, lowest=4, highest=1000):
+@in_one_test(
+    ("constant", "slope", "theta", "expected"),
+    [(np.log(9.9), 0.0, 0.0, 40), (-80.0, 0.0, 0.0, 4), (2000.0, 0.0, 0.0, 1000)]
+    + [(np.log(10.0), 0.5, u, 40 * np.exp(0.5 * u)) for u in (-1.0, 0.0, 1.0)]
+    + [(np.log(5.0), 0.3, 50.0, 20 * np.exp(0.9))],
+)
+def test_the_count_is_variance_over_squared_noise(constant, slope, theta, expected):
+    """Within its bounds, and constant beyond three units."""
     law = Quadratic(np.zeros(1), np.ones(1), constant, np.array([slope]), np.zeros((1, 1)))
-    return DrawCount(law, target_sd, lowest, highest)
-
-
-def test_the_count_is_variance_over_squared_noise():
-    assert count_of(np.log(9.9)).at(np.zeros(1)) == 40
-    count = count_of(np.log(10.0), slope=0.5)
-    counts = [count.at(np.array([u])) for u in (-1.0, 0.0, 1.0)]
-    assert_allclose(counts, 40.0 * np.exp([-0.5, 0.0, 0.5]), rtol=0.05)
-
-
-@in_one_test(("constant", "expected"), [(-80.0, 4), (9.0, 1000), (2000.0, 1000)])
-def test_the_count_has_bounds(constant, expected):
-    count = count_of(constant).at(np.zeros(1))
-    assert count == expected
+    count = DrawCount(law, 0.5, 4, 1000).at(np.array([theta]))
     assert isinstance(count, int)
-
-
-def test_the_count_is_constant_far_away():
-    count = count_of(np.log(5.0), slope=0.3)
-    assert count.at(np.array([3.0])) == count.at(np.array([50.0]))
+    assert count == pytest.approx(expected, rel=0.05 if slope else 1e-9)

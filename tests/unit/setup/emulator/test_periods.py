@@ -53,7 +53,7 @@ POSITIONS = [
 
 
 @in_one_test("kernel, expected", POSITIONS)
-def test_where_periods_stand(kernel, expected):
+def test_periods_are_found_in_the_kernel(kernel, expected):
     assert period_positions(model_of(kernel)) == expected
 
 
@@ -64,7 +64,7 @@ def test_every_class_has_a_period():
     assert period_positions(ClasswiseGP(covariance, observed, prior, True)) == [(2, 1), (5, 4)]
 
 
-def test_the_best_of_many_periods():
+def test_the_best_of_many_periods_is_chosen():
     theta = np.array([0.0, 0.0, np.log(1.7), -1.0])
     found = move_to_best_period(model_of(PERIODIC), Exact(), theta, 64)
     assert_allclose(found[[0, 1, 3]], theta[[0, 1, 3]])
@@ -82,14 +82,22 @@ def test_models_without_a_period_keep_their_starts():
     model, theta = model_of(ConstantKernel() * RBF()), np.array([0.5, 0.6, -1.1])
     assert move_to_best_period(model, None, theta, 64) is theta
     assert move_to_best_multiple(model, None, theta) is theta
-    assert_allclose(choose_step_sizes(model, theta, EmulatorOptions()), 0.25)
 
 
-def test_steps_of_a_period_are_small():
-    sizes = choose_step_sizes(
-        model_of(PERIODIC), np.array([0.5, 0.6, np.log(PERIOD), -1.1]), EmulatorOptions()
-    )
-    assert_allclose(sizes, [0.25, 0.25, 0.25 * PERIOD / (2.0 * np.pi * 20.0), 0.25])
+@in_one_test(
+    ("kernel", "theta", "expected"),
+    [
+        (ConstantKernel() * RBF(), [0.5, 0.6, -1.1], 0.25),
+        (
+            PERIODIC,
+            [0.5, 0.6, np.log(PERIOD), -1.1],
+            [0.25, 0.25, 0.25 * PERIOD / (2.0 * np.pi * 20.0), 0.25],
+        ),
+    ],
+)
+def test_steps_of_a_period_are_small(kernel, theta, expected):
+    sizes = choose_step_sizes(model_of(kernel), np.array(theta), EmulatorOptions())
+    assert_allclose(sizes, expected)
 
 
 def test_searches_end_at_the_period():
