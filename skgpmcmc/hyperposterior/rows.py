@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +13,6 @@ from .._typing import FloatArray, IntArray
 _MOST_IN_ORDER = 3000
 #: Names of the ways to choose rows.
 ROW_CHOICES = ("random", "kmeans++", "maximin")
-
-
-def _draw_in_proportion(rng: np.random.Generator, squared: FloatArray) -> int:
-    """Draw a row with a probability in proportion to its squared distance (k-means++)."""
-    return int(np.searchsorted(np.cumsum(squared), rng.uniform() * squared.sum(), side="right"))
-
-
-def _find_farthest(squared: FloatArray) -> int:
-    """Return the row that is farthest from all chosen rows."""
-    return int(np.argmax(squared))
 
 
 def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) -> IntArray:
@@ -52,8 +42,13 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
     """
     if way == "random" or size == len(X):
         return np.sort(rng.choice(len(X), size, replace=False))
+
+    def draw_in_proportion(squared: FloatArray) -> np.intp:
+        """Draw a row with a probability in proportion to its squared distance."""
+        return np.searchsorted(np.cumsum(squared), rng.uniform() * squared.sum(), side="right")
+
     first = int(rng.integers(len(X)))
-    next_row = _find_farthest if way == "maximin" else partial(_draw_in_proportion, rng)
+    next_row = np.argmax if way == "maximin" else draw_in_proportion
     return np.sort(_choose_one_by_one(_scale_columns(X), size, first, next_row))
 
 
@@ -67,16 +62,17 @@ def order_farthest_first(X: FloatArray) -> IntArray:
     Z = _scale_columns(X)
     middle = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
     size = min(len(X), _MOST_IN_ORDER)
-    order = _choose_one_by_one(Z, size, middle, _find_farthest)
+    order = _choose_one_by_one(Z, size, middle, np.argmax)
     return np.concatenate([order, np.delete(np.arange(len(X)), order)])
 
 
 def _choose_one_by_one(
-    Z: FloatArray, size: int, row: int, next_row: Callable[[FloatArray], int]
+    Z: FloatArray, size: int, row: int, next_row: Callable[[FloatArray], Any]
 ) -> IntArray:
     """Choose rows one after the other by squared distances, beginning with `row`; (size,).
 
-    The distance of a row is that to the nearest row chosen before.
+    The distance of a row is that to the nearest row chosen before. `next_row` returns the next one
+    for the squared distances; `np.argmax` returns the farthest.
     """
     left = np.ones(len(Z), dtype=bool)
     squared = np.full(len(Z), np.inf)

@@ -58,26 +58,22 @@ def sequential_of(n_rows, likelihood="probit"):
     return found
 
 
-def jobs_of(sequential, sizes):
-    return list(zip(sequential, map(np.random.default_rng, range(3)), sizes, strict=True))
-
-
 @in_one_test("likelihood", ["probit", "logit"])
 @in_one_test("n_rows", [1, 5, 32, 64])
 @in_one_test("sizes", [(1, 1, 1), (1, 2, 7), (3, 1, 2), (30, 1, 29), (64, 64, 64)])
 def test_sequential_rows_of_several_densities_at_once(n_rows, sizes, likelihood):
     sequential = sequential_of(n_rows, likelihood)
     factors = sequential[0].factors
-    pairs = zip(factors.draw(jobs_of(sequential, sizes)), jobs_of(sequential, sizes), strict=True)
-    for at_once, job in pairs:
-        for part, other in zip(at_once, factors.draw([job])[0], strict=True):
-            assert_array_equal(part, other)
+    together = factors.draw(sequential, [np.random.default_rng(i) for i in range(3)], sizes)
     rng = np.random.default_rng(5)
     deltas = [3.0 * rng.standard_normal((N, m)) for m in sizes]
-    jobs = list(zip(sequential, deltas, strict=True))
-    for at_once, job in zip(factors.log_ratios(jobs), jobs, strict=True):
-        assert at_once.shape == job[1].shape[1:]
-        assert_array_equal(at_once, factors.log_ratios([job])[0])
+    ratios = factors.log_ratios(sequential, deltas)
+    for i, own in enumerate(sequential):
+        (alone,) = factors.draw([own], [np.random.default_rng(i)], sizes[i : i + 1])
+        for part, other in zip(together[i], alone, strict=True):
+            assert_array_equal(part, other)
+        assert ratios[i].shape == (sizes[i],)
+        assert_array_equal(ratios[i], factors.log_ratios([own], deltas[i : i + 1])[0])
 
 
 @in_one_test("n_rows", [5, 64])
@@ -98,7 +94,7 @@ def test_sequential_rows_follow_each_other_within_blocks_and_between(n_rows):
             # cavity has the mean of that and of the site taken out.
             before = spread[k] ** 2 * ((mean - offset[k]) / cavity[k] + shift[k])
             u[k] = (f - before) / spread[k]
-        ((drawn, _),) = sequential.factors.draw([(sequential, np.random.default_rng(7), 3)])
+        ((drawn, _),) = sequential.factors.draw([sequential], [np.random.default_rng(7)], [3])
         assert_allclose(drawn, u, rtol=1e-7, atol=1e-9)
 
 
