@@ -49,7 +49,7 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
 
     first = int(rng.integers(len(X)))
     next_row = np.argmax if way == "maximin" else draw_in_proportion
-    return np.sort(_choose_one_by_one(_scale_columns(X), size, first, next_row))
+    return np.sort(_choose_one_by_one(X, size, first, next_row))
 
 
 def order_farthest_first(X: FloatArray) -> IntArray:
@@ -59,21 +59,22 @@ def order_farthest_first(X: FloatArray) -> IntArray:
     from the rows before. After many rows the remaining rows follow in the order of X. The order of
     rows with equal distances depends on the order of X.
     """
-    Z = _scale_columns(X)
-    middle = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
-    size = min(len(X), _MOST_IN_ORDER)
-    order = _choose_one_by_one(Z, size, middle, np.argmax)
+    order = _choose_one_by_one(X, min(len(X), _MOST_IN_ORDER), None, np.argmax)
     return np.concatenate([order, np.delete(np.arange(len(X)), order)])
 
 
 def _choose_one_by_one(
-    Z: FloatArray, size: int, row: int, next_row: Callable[[FloatArray], Any]
+    X: FloatArray, size: int, row: int | None, next_row: Callable[[FloatArray], Any]
 ) -> IntArray:
-    """Choose rows one after the other by squared distances, beginning with `row`; (size,).
+    """Choose rows one after the other, beginning with `row`, or with that nearest to the mean.
 
-    The distance of a row is that to the nearest row chosen before. `next_row` returns the next one
-    for the squared distances; `np.argmax` returns the farthest.
+    Columns are divided by their standard deviations. `next_row` returns a row for the squared
+    distances of all rows from the nearest row chosen before: `np.argmax` returns the farthest.
     """
+    spread = X.std(axis=0)
+    Z = X / np.where(spread > 0.0, spread, 1.0)
+    if row is None:
+        row = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
     left = np.ones(len(Z), dtype=bool)
     squared = np.full(len(Z), np.inf)
     chosen = np.empty(size, dtype=np.intp)
@@ -85,9 +86,3 @@ def _choose_one_by_one(
         eligible = np.where(left, squared, 0.0) if squared[left].any() else left.astype(float)
         row = next_row(eligible) if left.any() else row
     return chosen
-
-
-def _scale_columns(X: FloatArray) -> FloatArray:
-    """Divide the columns by their standard deviations."""
-    spread = X.std(axis=0)
-    return np.asarray(X / np.where(spread > 0.0, spread, 1.0))

@@ -115,7 +115,28 @@ class SequentialApproximation:
 
     @cached_property
     def _sequential(self) -> _SequentialRows:
-        return _SequentialRows.of(self.q, self.observed, self.rows)
+        """Factors of q at the rows; rows that the rows before determine are left out."""
+        q = self.q
+        rows = self.rows
+        half = q.prior.half_given(q.chol_white, rows)
+        gram = half.T @ half
+        gram.flat[:: len(gram) + 1] *= 1.0 + _VARIANCE_ROUNDING
+        factor = _factorize_gram(gram)
+        free = factor.diagonal() ** 2 > _DETERMINED * gram.diagonal()
+        if not free.all():
+            rows = rows[free]
+            half = half[:, free]
+            gram = gram[np.ix_(free, free)]
+            factor = _factorize_gram(gram)
+        inverse, _ = lapack.dtrtri(factor, lower=1)
+        spread = factor.diagonal()
+        factors = _ProbitFactors.of(q, self.observed, rows, spread) or _TabulatedFactors.of(
+            q, self.observed.of_inputs(rows), rows, spread, np.sqrt(gram.diagonal())
+        )
+        size = _PROBIT_BLOCK if isinstance(factors, _ProbitFactors) else _TABLE_BLOCK
+        block = np.arange(len(rows)) // size
+        coupling = np.where(block[:, None] > block, factor / spread[:, None], 0.0)
+        return _SequentialRows(rows, half @ inverse.T, inverse, coupling, factors, size)
 
 
 def choose_sequential_rows(skewness: FloatArray, noise: float) -> IntArray:
@@ -224,30 +245,6 @@ class _SequentialRows(NamedTuple):
     coupling: FloatArray  # (r, r); lower, and zero within blocks
     factors: _ProbitFactors | _TabulatedFactors  # t / t~ of every row
     block: int  # number of rows that are drawn at once
-
-    @classmethod
-    def of(cls, q: GaussianApproximation, observed: Observations, rows: IntArray) -> Self:
-        """Factorize q at the rows; rows that the rows before determine are left out."""
-        half = q.prior.half_given(q.chol_white, rows)
-        gram = half.T @ half
-        gram.flat[:: len(gram) + 1] *= 1.0 + _VARIANCE_ROUNDING
-        factor = _factorize_gram(gram)
-        free = factor.diagonal() ** 2 > _DETERMINED * gram.diagonal()
-        if not free.all():
-            rows = rows[free]
-            half = half[:, free]
-            gram = gram[np.ix_(free, free)]
-            factor = _factorize_gram(gram)
-        inverse, _ = lapack.dtrtri(factor, lower=1)
-        spread = factor.diagonal()
-        sd = np.sqrt(gram.diagonal())
-        factors = _ProbitFactors.of(q, observed, rows, spread) or _TabulatedFactors.of(
-            q, observed.of_inputs(rows), rows, spread, sd
-        )
-        size = _PROBIT_BLOCK if isinstance(factors, _ProbitFactors) else _TABLE_BLOCK
-        block = np.arange(len(rows)) // size
-        coupling = np.where(block[:, None] > block, factor / spread[:, None], 0.0)
-        return cls(rows, half @ inverse.T, inverse, coupling, factors, size)
 
 
 #: Innovations u (r, size), and log prod_k [t / t~] / Z_k of each draw, (size,).

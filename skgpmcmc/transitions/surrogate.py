@@ -58,7 +58,7 @@ def follow_trajectories(
     assert path.end is not None  # a batch always has an end; points without density have -inf
     log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
     accepted = np.log1p(-rng.uniform(size=log_ratio.shape)) < log_ratio
-    wide = accepted[:, None]
+    wide = accepted[..., None]
     moved = CheapPoint(
         np.where(wide, path.end.position, points.position),
         np.where(accepted, path.end.log_density, points.log_density),

@@ -10,7 +10,6 @@ from scipy import stats
 
 from skgpmcmc.approximations import EP, EigenExact, Exact, Laplace, Nystrom, SubsetOfData
 from skgpmcmc.hyperposterior import HyperPosterior, evidence_cost, find_mode
-from skgpmcmc.hyperposterior.cheap import CHEAP_APPROXIMATIONS
 from skgpmcmc.hyperposterior.rows import ROW_CHOICES, choose_rows
 from skgpmcmc.likelihoods import Gaussian, Probit, Softmax
 from skgpmcmc.model import (
@@ -22,7 +21,6 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.setup.emulator.cheap import Emulated
-from skgpmcmc.transitions import RandomWalk, Trajectory, UnivariateSlice
 
 from ...helpers import (
     finite_difference,
@@ -197,20 +195,6 @@ def test_a_long_length_scale_leaves_one_latent_value(kind):
     assert one.gradient[1] == pytest.approx(model.hyperprior.gradient(theta)[1], abs=1e-8)
 
 
-@every_kind
-@pytest.mark.parametrize(
-    "operator", [RandomWalk(-0.5), UnivariateSlice(), Trajectory(-1.5, max_steps=3)]
-)
-def test_operators_move_on_it(kind, operator):
-    model = make(Probit())
-    posterior = kind(8).posterior(model, np.random.default_rng(0))
-    point, rng = posterior.at(model.start), np.random.default_rng(1)
-    for _ in range(5):
-        point = operator.move(posterior, point, rng).point
-    assert not np.array_equal(point.position, model.start)
-    assert point.log_density == posterior.at(point.position).log_density
-
-
 def test_the_emulator_is_one_more():
     """Near the posterior of all rows where that is, with its own gradient and a cost of its own."""
     model = make()
@@ -250,17 +234,6 @@ def test_auto_chooses_what_is_inside(kind):
     assert isinstance(kind(5).posterior(make(Probit()), rng).approximation, EP)
     laplace = kind(5, inner="laplace").posterior(make(Probit()), rng)
     assert isinstance(laplace.approximation, Laplace)
-
-
-def test_names():
-    assert {name: type(kind()) for name, kind in CHEAP_APPROXIMATIONS.items()} == {
-        "sod": SubsetOfData,
-        "nystrom": Nystrom,
-        "eigen": EigenExact,
-    }
-    for kind in CHEAP_APPROXIMATIONS.values():
-        kind().check()
-        kind(0.3, inner="ep").check()
 
 
 @every_kind

@@ -191,11 +191,6 @@ def test_a_particle_without_weight_is_never_drawn():
     assert estimate.draw(Stuck(np.nextafter(1.0, 0.0)))[0] == 3.0
 
 
-def test_one_particle_is_always_drawn():
-    estimate = weighted([-700.0])
-    assert_array_equal(estimate.draw(np.random.default_rng(0)), estimate.particles[:, 0])
-
-
 def test_draws_cost_no_further_factorization():
     """One factor of K and the B of the fit serve any number of particles."""
     n = 40
@@ -236,17 +231,6 @@ def exact_probability(model, theta):
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "approximation", "n_draws", "case"),
-    every_pair(LINKS, BOTH, (1, 16), tuple(CASES)),
-)
-def test_unbiased_with_the_defensive_mixture(likelihood, approximation, n_draws, case):
-    make, theta = CASES[case]
-    model = make(likelihood)
-    sample = estimates(model, theta, approximation, n_draws, 1000, 0.1, seed=9)
-    assert abs(z_score(sample, exact_probability(model, theta))) < Z_LIMIT
-
-
-@pytest.mark.parametrize(
     ("likelihood", "approximation", "case"), every_pair(LINKS, BOTH, tuple(CASES))
 )
 def test_unbiased_to_a_thousandth(likelihood, approximation, case):
@@ -259,14 +243,6 @@ def test_unbiased_to_a_thousandth(likelihood, approximation, case):
     exact = exact_probability(model, theta)
     assert weights.std() / np.sqrt(len(weights)) < 0.00125 * exact
     assert abs(z_score(weights, exact)) < Z_LIMIT
-
-
-def test_unbiased_against_the_orthant_formula():
-    """A reference that owes nothing to quadrature; the value is in closed form."""
-    model = three_point_model()
-    exact = orthant_probability(model.prior_at(THREE_THETA).K, THREE_Y)
-    sample = estimates(model, THREE_THETA, EP(), 64, 1000, 0.1, seed=11)
-    assert abs(z_score(sample, exact)) < Z_LIMIT
 
 
 @pytest.mark.parametrize(

@@ -138,21 +138,14 @@ def other_sequential(name, rows=ROWS, theta=(2.0, -0.4), distinct=6):
     return model, SequentialApproximation(q, model.observations_at(theta), np.asarray(rows))
 
 
-def check_integral(density):
+@in_one_test("name", ["probit", *OTHERS])
+def test_weights_are_one_on_average_for_every_likelihood(model, name):
     """Draws from q know the integral of the density, and its own draws that of q."""
+    density = sequential(model) if name == "probit" else other_sequential(name)[1]
     for of, by in ((density, density.q), (density.q, density)):
         draws = by.sample(np.random.default_rng(2), 20_000)
         ratio = np.exp(of.log_ratio_to_prior(draws.f) - draws.log_ratio)
         assert abs(z_score(ratio, 1.0)) < Z_LIMIT
-
-
-def test_weights_of_draws_from_elsewhere_are_one_on_average(model):
-    check_integral(sequential(model))
-
-
-@every_other
-def test_weights_are_one_on_average_for_every_likelihood(name):
-    check_integral(other_sequential(name)[1])
 
 
 @every_other

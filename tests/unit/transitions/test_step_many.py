@@ -44,16 +44,12 @@ def whitened(q):
 @functools.cache
 def sequential_of(n_rows, likelihood="probit"):
     """Of three densities; their length-scales are short, so that no row determines another."""
-    model, found = (
-        model_of(N, 3, likelihood).with_observations(offset=np.linspace(-1.0, 1.0, N)),
-        [],
-    )
+    model = model_of(N, 3, likelihood).with_observations(offset=np.linspace(-1.0, 1.0, N))
+    found = []
     for theta in np.log([[30.0, 0.2], [2.0, 0.2], [200.0, 0.25]]):
-        q = whitened(EP().at(model, theta))
-        rows = np.arange(n_rows)
-        found.append(
-            SequentialApproximation(q, model.observations_at(theta), rows).factorize()._sequential
-        )
+        q, observed = whitened(EP().at(model, theta)), model.observations_at(theta)
+        density = SequentialApproximation(q, observed, np.arange(n_rows)).factorize()
+        found.append(density._sequential)
     assert [len(sequential.rows) for sequential in found] == [n_rows] * 3
     return found
 
