@@ -338,7 +338,7 @@ def test_an_impossible_damping_is_named(damping):
         EP(damping=damping).check()
 
 
-def test_refined_keeps_the_damping():
+def test_with_tolerance_keeps_the_damping():
     refined = EP(damping=0.5, max_sweeps=7).with_tolerance()
     assert refined.damping == 0.5
     assert refined.max_sweeps >= 7

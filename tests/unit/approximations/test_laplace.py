@@ -41,7 +41,7 @@ class TestLaplace(ApproximationSuite):
 
 @both_links
 @in_one_test("var", [0.3, 4.48, 50.0, 2981.0])
-def test_one_point(likelihood, var):
+def test_one_point_has_the_mode_that_bisection_finds(likelihood, var):
     """Mode by bisection, curvature by the likelihood."""
     model = given_model([[var]], [1.0], likelihood)
     q, log_evidence, converged, _ = TIGHT.fit(model, NO_THETA)
@@ -207,7 +207,7 @@ def test_an_impossible_number_of_iterations_is_named(max_iter):
 
 
 @in_one_test("empty", [(), (0, 3), range(7)], ids=["none", "some", "all"])
-def test_verbs_of_the_gaussian(empty):
+def test_the_gaussian_agrees_with_dense_formulas(empty):
     """Any non-negative W will do, zeros included: it need not come from a fit."""
     rng = np.random.default_rng(0)
     model = make_model(rng.uniform(size=(7, 2)), np.ones(7))

@@ -186,7 +186,7 @@ def test_slices_shrink_to_the_angles_that_were_turned_down():
 
 
 @in_one_test("start", STARTS)
-def test_the_tempered_density(start):
+def test_the_tempered_density_is_that_of_the_path(start):
     """Over the prior it is that of the path, and its derivatives are those of differences."""
     model, theta = wide_model()
     q = beginning(model, theta, start)

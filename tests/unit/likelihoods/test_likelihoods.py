@@ -93,7 +93,7 @@ def test_likelihoods_that_say_no_more_take_two_integrals():
 
 class TestEveryLikelihood:
     @every_likelihood
-    def test_is_a_value(self, likelihood):
+    def test_equality_hash_pickle_and_copy(self, likelihood):
         twin = type(likelihood)()
         assert likelihood == twin
         assert hash(likelihood) == hash(twin)

@@ -32,7 +32,7 @@ def target_of(model, approximation, correction=CORRECTION):
 
 
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
-def test_value_and_gradient(model, approximation):
+def test_the_density_and_its_gradient_with_start_and_correction(model, approximation):
     target = target_of(model, approximation.with_tolerance(1e-9))
     for theta in CENTER + SCALE * np.array([[0.3, -0.2], [-1.0, 0.8], [2.0, 2.0]]):
         point = target.at(theta)
@@ -58,7 +58,7 @@ def test_two_sweeps_from_interpolated_sites_are_nearly_enough(model):
 
 
 @pytest.mark.parametrize("theta", [[900.0, 0.0], [0.0, -900.0], [0.0, 900.0]])
-def test_where_there_is_no_density(model, theta):
+def test_no_point_where_theta_overflows(model, theta):
     with np.errstate(over="ignore"):
         assert target_of(model, EP()).at(np.array(theta)) is None
 

@@ -295,7 +295,7 @@ def test_a_pool_tunes_its_step():
         assert np.mean(np.any(pool[1:] != pool[:-1], axis=2)) > 0.7
 
 
-def test_a_random_number_of_steps():
+def test_the_number_of_steps_varies_and_the_target_stays():
     """Between the fewest and the most, and the target stays invariant."""
     counts = []
 
