@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 
 import numpy as np
@@ -87,8 +88,8 @@ def calibration_statistics(model: LatentGP) -> list[Statistic]:
     return [
         *(Statistic(name, _theta_component(j), None) for j, name in enumerate(names)),
         Statistic("f at the first point", lambda draws: draws.f[:, 0], None),
-        Statistic("log p(y | f)", _joint_log_lik(model), None),
-        Statistic("law of the norm of v", _squared_norm_cdf(model), None),
+        Statistic("log p(y | f)", partial(_joint_log_lik, model), None),
+        Statistic("law of the norm of v", partial(_squared_norm_cdf, model), None),
     ]
 
 

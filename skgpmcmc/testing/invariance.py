@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -196,16 +197,16 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         return np.asarray(np.log((draws.f**2).mean(axis=1)))
 
     statistics = [
-        Statistic("law of the norm of v", _squared_norm_cdf(model), stats.uniform().cdf),
+        Statistic("law of the norm of v", partial(_squared_norm_cdf, model), stats.uniform().cdf),
         Statistic("mean f y", mean_agreement, None),
         Statistic("f y at the first point", lambda draws: agreement(draws)[:, 0], None),
         Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
-        Statistic("log p(y | f)", _joint_log_lik(model), None),
+        Statistic("log p(y | f)", partial(_joint_log_lik, model), None),
     ]
     for j, (name, law, positive) in enumerate(
         zip(names, laws, model.hyperprior.positive, strict=True)
     ):
-        what, cdf = (f"log {name}", _log_scale_cdf(law)) if positive else (name, law.cdf)
+        what, cdf = (f"log {name}", partial(_log_scale_cdf, law)) if positive else (name, law.cdf)
         statistics += [
             Statistic(what, _theta_component(j), cdf),
             Statistic(f"{what} * mean f y", _times_theta_component(j, mean_agreement), None),
@@ -214,27 +215,21 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
     return statistics
 
 
-def _squared_norm_cdf(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
-    def values(draws: JointDraws) -> FloatArray:
-        """Return the chi-squared probability of |v|^2, where f = R v, of each draw."""
-        probabilities = []
-        for theta, f in zip(draws.theta, draws.f, strict=True):
-            v = model.prior_at(theta).whiten(f)
-            probabilities.append(stats.chi2(len(v)).cdf(v @ v))
-        return np.array(probabilities)
-
-    return values
+def _squared_norm_cdf(model: LatentGP, draws: JointDraws) -> FloatArray:
+    """Return the chi-squared probability of |v|^2, where f = R v, of each draw."""
+    probabilities = []
+    for theta, f in zip(draws.theta, draws.f, strict=True):
+        v = model.prior_at(theta).whiten(f)
+        probabilities.append(stats.chi2(len(v)).cdf(v @ v))
+    return np.array(probabilities)
 
 
-def _joint_log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
-    def values(draws: JointDraws) -> FloatArray:
-        """Return log p(y | f, theta) of each draw."""
-        rows = zip(*draws, strict=True)
-        return np.array(
-            [model.with_observations(y=y).observations_at(theta).total(f) for theta, f, y in rows]
-        )
-
-    return values
+def _joint_log_lik(model: LatentGP, draws: JointDraws) -> FloatArray:
+    """Return log p(y | f, theta) of each draw."""
+    rows = zip(*draws, strict=True)
+    return np.array(
+        [model.with_observations(y=y).observations_at(theta).total(f) for theta, f, y in rows]
+    )
 
 
 def _theta_component(j: int) -> Callable[[JointDraws], FloatArray]:
@@ -247,8 +242,8 @@ def _times_theta_component(
     return lambda draws: draws.theta[:, j] * function(draws)
 
 
-def _log_scale_cdf(law: Any) -> Callable[[FloatArray], FloatArray]:
-    return lambda u: np.asarray(law.cdf(np.exp(u)))
+def _log_scale_cdf(law: Any, u: FloatArray) -> FloatArray:
+    return np.asarray(law.cdf(np.exp(u)))
 
 
 def prior_invariance_test(
