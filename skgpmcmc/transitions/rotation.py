@@ -15,7 +15,7 @@ import numpy as np
 from scipy import linalg, ndimage
 
 from .._typing import BoolArray, FloatArray
-from .surrogate import ComparableDensity
+from .surrogate import CheapDensity
 
 #: Step of a rotation along each axis, as a share of the torus. Averages have about half of the
 #: variance of those with a low-discrepancy step (powers of the inverse root of x^(p + 1) = x + 1).
@@ -62,7 +62,7 @@ class GridDensity:
     @classmethod
     def of(
         cls,
-        target: ComparableDensity,
+        target: CheapDensity,
         seeds: FloatArray,
         root: FloatArray,
         depth: float,
@@ -78,7 +78,7 @@ class GridDensity:
 
         Parameters
         ----------
-        target : ComparableDensity
+        target : CheapDensity
             Density that is evaluated on the grid.
         seeds : ndarray of shape (k, p)
             Points with much of the density, such as modes.

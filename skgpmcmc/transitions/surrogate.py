@@ -26,12 +26,8 @@ class CheapDensity(Protocol):
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log density (...) and its gradient (..., p) at theta (..., p)."""
 
-
-class ComparableDensity(CheapDensity, Protocol):
-    """A cheap density that can be evaluated faster without its gradient."""
-
     def log_prob(self, theta: FloatArray) -> FloatArray:
-        """Log density (...) at theta (..., p)."""
+        """Log density (...) at theta (..., p), which is faster without the gradient."""
 
 
 class CheapPoint(NamedTuple):
@@ -162,9 +158,7 @@ class IndependenceMetropolis:
     proposal: TMixture
     n_candidates: int
 
-    def move(
-        self, target: ComparableDensity, point: DensityPoint, rng: np.random.Generator
-    ) -> Outcome:
+    def move(self, target: CheapDensity, point: DensityPoint, rng: np.random.Generator) -> Outcome:
         """Accept or reject one candidate after the other; returns the last accepted one.
 
         The returned point has no gradient. The acceptance probability of the whole move is not
