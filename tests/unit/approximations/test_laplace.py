@@ -18,6 +18,7 @@ from ...helpers import (
     ApproximationSuite,
     both_links,
     check_gaussian_approximation,
+    dense,
     every_pair,
     exact_posterior,
     given_model,
@@ -214,9 +215,10 @@ def test_the_gaussian_agrees_with_dense_formulas(empty):
     precision = rng.gamma(1.0, size=7)
     precision[list(empty)] = 0.0
     prior = model.prior_at(np.array([0.5, -1.0]))
-    check_gaussian_approximation(
-        GaussianApproximation(prior, Sites(rng.standard_normal(7), precision))
-    )
+    q = GaussianApproximation(prior, Sites(rng.standard_normal(7), precision))
+    check_gaussian_approximation(q)
+    _, covariance = dense(q)
+    assert_allclose(q.mean, covariance @ q.sites.shift, rtol=1e-8, atol=1e-12)
 
 
 def random_gaussian(n=12, seed=0):
