@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from .._params import Configuration
-from .._typing import BoolArray, FloatArray
+from .._typing import FloatArray
 from ..likelihoods.base import Likelihood
 from ..model.joint import LatentGP
 from ..model.observations import Observations
@@ -230,34 +230,25 @@ class GaussianApproximation:
             return prior_variance.copy()
         # If the second form serves most variances, an inverse for the others is not worth its cost.
         if 2 * np.count_nonzero(weight < _CANCELLED) > len(weight):
-            return self._keep_positive(self._solve_for_variance(np.full(len(weight), True)))
-        factor = self._inverse_factor
-        shrinkage = 1.0 - np.einsum("ij,ij->j", factor, factor)
-        cancelled = (shrinkage < _CANCELLED) & (weight < 1.0)
-        variance = shrinkage / np.where(cancelled, 1.0, self.precision)
+            cancelled = np.full(len(weight), True)
+            variance = np.empty(len(weight))
+        else:
+            factor = self._inverse_factor
+            shrinkage = 1.0 - np.einsum("ij,ij->j", factor, factor)
+            cancelled = (shrinkage < _CANCELLED) & (weight < 1.0)
+            variance = shrinkage / np.where(cancelled, 1.0, self.precision)
         if cancelled.any():
-            variance[cancelled] = self._solve_for_variance(cancelled)
-        return self._keep_positive(variance)
-
-    def _keep_positive(self, variance: FloatArray) -> FloatArray:
-        """Replace variances that rounding has made negative; larger errors are a fault of K.
-
-        B can have a factor although K has negative eigenvalues, for instance if a kernel is no
-        covariance in several dimensions.
-        """
-        prior_variance = self.prior.variance
+            half = self.prior.columns(cancelled)
+            half *= self.root_precision[:, None]
+            half = linalg.solve_lower(self.chol_B, half, overwrite=True)
+            variance[cancelled] = prior_variance[cancelled] - np.einsum("ij,ij->j", half, half)
+        # B can have a factor although K has negative eigenvalues, for instance if a kernel is no
+        # covariance in several dimensions. Smaller negative variances are rounding errors.
         if (variance < -_CANCELLED * prior_variance).any():
             raise linalg.NotPositiveDefiniteError(
                 "the kernel is no covariance at these hyper-parameters"
             )
         return np.where(variance > 0.0, variance, np.finfo(float).eps * prior_variance)
-
-    def _solve_for_variance(self, which: BoolArray) -> FloatArray:
-        """Diagonal of ``K - K s B^-1 s K`` for the inputs in a mask of shape (n,)."""
-        half = self.prior.columns(which)
-        half *= self.root_precision[:, None]
-        half = linalg.solve_lower(self.chol_B, half, overwrite=True)
-        return np.asarray(self.prior.variance[which] - np.einsum("ij,ij->j", half, half))
 
     @cached_property
     def root(self) -> FloatArray:
@@ -298,13 +289,23 @@ class GaussianApproximation:
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Return independent draws of f."""
-        if 2 * size > len(self.weights):
-            return self._make_draws(self.prior.unwhiten(self.sample_white(rng, size)))
-        return self._make_draws(self._sample_by_conditioning(rng, size))
-
-    def _make_draws(self, delta: FloatArray) -> LatentDraws:
-        """Return the draws f = mean + delta, (n, m), with their log ratios."""
+        delta = self.sample_deviation(rng, size)
         return LatentDraws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
+
+    def sample_deviation(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Draw f less its mean under q, one per column; (n, size).
+
+        Few draws are cheaper without `chol_white`, by Matheron's rule: with u ~ N(0, K) and
+        e ~ N(0, I), ``u - K s o B^-1 (s o u + e)`` has covariance (K^-1 + W)^-1. No division by W
+        occurs.
+        """
+        if 2 * size > len(self.weights):
+            return self.prior.unwhiten(self.sample_white(rng, size))
+        u = self.prior.sample(rng, size)
+        noise = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
+        s = self.root_precision[:, None]
+        pulled = s * linalg.cholesky_solve(self.chol_B, s * u + noise)
+        return np.asarray(u - self.prior.times(pulled))
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [q(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
@@ -331,18 +332,6 @@ class GaussianApproximation:
         """Draw v less its mean under q, T'^-1 z for z ~ N(0, I), one per column; (r, size)."""
         z = np.asfortranarray(rng.standard_normal((size, self.prior.rank)).T)
         return linalg.solve_lower(self.chol_white, z, transpose=True, overwrite=True)
-
-    def _sample_by_conditioning(self, rng: np.random.Generator, size: int) -> FloatArray:
-        """Draw f - mean under q, (n, m), without `chol_white`: cheaper for few draws.
-
-        Matheron's rule: with u ~ N(0, K) and e ~ N(0, I),
-        ``u - K s o B^-1 (s o u + e)`` has covariance (K^-1 + W)^-1. No division by W occurs.
-        """
-        u = self.prior.sample(rng, size)
-        noise = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
-        s = self.root_precision[:, None]
-        pulled = s * linalg.cholesky_solve(self.chol_B, s * u + noise)
-        return np.asarray(u - self.prior.times(pulled))
 
     def conditional(self) -> Conditional:
         """Return the conditional at new inputs, f integrated out under q."""

@@ -30,7 +30,7 @@ from ..model.joint import LatentGP
 from ..model.observations import Observations
 from ..model.prior import GaussianPrior
 from ..numerics import linalg
-from .base import GaussianApproximation, LatentDraws, Sites
+from .base import GaussianApproximation, Sites
 from .laplace import laplace_gradient
 from .whitened import gaussian_family
 
@@ -67,11 +67,6 @@ class ClasswiseApproximation(GaussianApproximation):
         shift = self.sites.shift
         return np.asarray(shift - self.solve_smoothed(self.prior.times(shift)))
 
-    @cached_property
-    def mean(self) -> FloatArray:
-        """Mean of q; (C n,)."""
-        return self.prior.times(self.weights)
-
     @property
     def n_classes(self) -> int:
         """Number of classes C."""
@@ -96,8 +91,13 @@ class ClasswiseApproximation(GaussianApproximation):
     @cached_property
     def smoothed_inverses(self) -> tuple[FloatArray, ...]:
         """The matrices E_c; they cost an inverse and a product for each class."""
-        roots = self.prior.split(self.root_precision)
-        return tuple(_smoothed_inverse(*pair) for pair in zip(roots, self.chols_B, strict=True))
+        found = []
+        for root, factor in zip(self.prior.split(self.root_precision), self.chols_B, strict=True):
+            E = linalg.lower_gram(linalg.lower_inverse(factor))
+            E *= root[:, None]
+            E *= root
+            found.append(linalg.mirror_lower(E))
+        return tuple(found)
 
     @cached_property
     def chol_M(self) -> FloatArray:
@@ -132,25 +132,19 @@ class ClasswiseApproximation(GaussianApproximation):
     def skewness(self, model: LatentGP) -> None:
         """Return None: rows cannot be drawn one after the other, as sites couple the classes."""
 
-    def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
-        """Return independent draws of f.
+    def sample_deviation(self, rng: np.random.Generator, size: int) -> FloatArray:
+        """Draw f less its mean under q, one per column; (C n, size).
 
         With u ~ N(0, K), e ~ N(0, W) and v = u + K e, ``v - K S v`` = Sigma (K^-1 u + e) has the
         covariance Sigma (K^-1 + W) Sigma = Sigma.
         """
         u = self.prior.sample(rng, size)
-        z = np.asfortranarray(rng.standard_normal((size, len(self.weights))).T)
-        v = u + self.prior.times(self._color_noise(z))
-        delta = v - self.prior.times(self.solve_smoothed(v))
-        return LatentDraws(self.mean[:, None] + delta, self.log_ratio_of_deviation(delta))
-
-    def _color_noise(self, z: FloatArray) -> FloatArray:
-        """Turn standard normal columns into columns with covariance W."""
-        z = self.prior.split(z)
+        z = self.prior.split(np.asfortranarray(rng.standard_normal((size, len(self.weights))).T))
         D = self.prior.split(self.precision)[..., None]
         root = np.sqrt(D)
-        noise = root * z - D * ((root * z).sum(axis=0) / D.sum(axis=0))
-        return noise.reshape(-1, z.shape[2])
+        e = root * z - D * ((root * z).sum(axis=0) / D.sum(axis=0))
+        v = u + self.prior.times(e.reshape(u.shape))
+        return np.asarray(v - self.prior.times(self.solve_smoothed(v)))
 
     @cached_property
     def row_covariances(self) -> FloatArray:
@@ -173,14 +167,6 @@ def _choose_classwise(
     prior: ClasswisePrior, whitened: bool = False
 ) -> type[ClasswiseApproximation]:
     return ClasswiseApproximation
-
-
-def _smoothed_inverse(root: FloatArray, factor: FloatArray) -> FloatArray:
-    """Return E_c from D_c^1/2 and the factor of B_c."""
-    E = linalg.lower_gram(linalg.lower_inverse(factor))
-    E *= root[:, None]
-    E *= root
-    return linalg.mirror_lower(E)
 
 
 @laplace_gradient.register(ClasswiseApproximation)

@@ -11,7 +11,6 @@ from .._params import check_in, check_integer
 from .._typing import FloatArray
 from ..likelihoods.base import TiltedMoments
 from ..model.joint import LatentGP
-from ..model.observations import Observations
 from .base import Approximation, ApproximationFit, Cavities, GaussianApproximation, Sites
 from .laplace import Laplace
 from .whitened import gaussian_family
@@ -117,10 +116,17 @@ class EP(Approximation):
         beyond = False
         for sweep in range(1, self.max_sweeps + 1):
             q = family(prior, sites)
-            swept = _Sweep.of(q, observed, least)
-            change = _measure_change(q.marginal_variance, sites, swept.matched)
+            var = q.marginal_variance
+            cavities = q.cavities()
+            tilted = observed.tilted_moments(*cavities.moments)
+            matched = _match_sites(sites, cavities, tilted, least)
+            moves = Sites(*(new - old for old, new in zip(sites, matched, strict=True)))
+            scaled = np.concatenate([moves.shift * np.sqrt(var), moves.precision * var])
+            change = float(np.abs(scaled).max())
             changes.append(change)
-            if change < self.tol or sweep == self.max_sweeps or _is_stalled(changes):
+            before, lately = changes[:-_PATIENCE_SWEEPS], changes[-_PATIENCE_SWEEPS:]
+            stalled = before and min(lately) > 0.5 * min(before)
+            if change < self.tol or sweep == self.max_sweeps or stalled:
                 break
             if careful and not change < _DIVERGED:
                 return _fall_back_on_laplace(model, theta, sweep)
@@ -128,19 +134,27 @@ class EP(Approximation):
             # Changes that grow after an extrapolated step are no reason for a smaller damping.
             factor = _DAMPING_DECREASE if grown and not beyond else _DAMPING_INCREASE
             damping = float(np.clip(factor * damping, _SMALLEST_DAMPING, most))
-            step = _Step.of(sites, swept.matched, q.marginal_variance, damping)
-            sites = step.end if grown or last is None else step.extrapolate(last)
-            beyond = sites is not step.end
+            end = Sites(*(old + damping * move for old, move in zip(sites, moves, strict=True)))
+            step = _Step(end, scaled)
+            sites = end if grown or last is None else step.extrapolate(last)
+            beyond = sites is not end
             last = step
-        if not swept.least_variance_ratio(q.precision) > _LEAST_VARIANCE_RATIO:
+        # A variance, tilted or under q, that is tiny beside that of the cavity is a rounding error.
+        cavity = cavities.precision
+        ratios = np.minimum(1.0 - tilted.beta / cavity, cavity / (cavity + q.precision))
+        if not ratios.min() > _LEAST_VARIANCE_RATIO:
             return _fall_back_on_laplace(model, theta, sweep)
-        log_evidence = _log_evidence(q, swept)
-        return ApproximationFit(q, log_evidence, bool(change < self.tol), sweep)
+        log_evidence = _log_evidence(q, cavities, tilted)
+        return ApproximationFit(q, log_evidence, change < self.tol, sweep)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""
-        of_likelihood = likelihood_gradient(fit.q, model.observations_at(fit.q.prior.theta))
-        return np.concatenate([fit.q.kernel_gradient(), of_likelihood])
+        of_kernel = fit.q.kernel_gradient()
+        observed = model.observations_at(fit.q.prior.theta)
+        if not observed.likelihood.parameters:
+            return of_kernel
+        of_likelihood = observed.tilted_parameter_gradient(*fit.q.cavities().moments).sum(axis=1)
+        return np.concatenate([of_kernel, of_likelihood])
 
 
 def _fall_back_on_laplace(model: LatentGP, theta: FloatArray, sweep: int) -> ApproximationFit:
@@ -149,51 +163,11 @@ def _fall_back_on_laplace(model: LatentGP, theta: FloatArray, sweep: int) -> App
     return fit._replace(converged=False, n_iterations=sweep)
 
 
-def likelihood_gradient(q: GaussianApproximation, observed: Observations) -> FloatArray:
-    """Gradient of log Z_EP in the parameters of the likelihood; (k,)."""
-    if not observed.likelihood.parameters:
-        return np.empty(0)
-    return observed.tilted_parameter_gradient(*q.cavities().moments).sum(axis=1)
-
-
-class _Sweep(NamedTuple):
-    """One parallel update of every site, with the moments on which it depends."""
-
-    cavities: Cavities
-    tilted: TiltedMoments
-    matched: Sites
-
-    @classmethod
-    def of(
-        cls, q: GaussianApproximation, observed: Observations, least: FloatArray | float
-    ) -> Self:
-        """Match the moments of all tilted distributions; no precision is below `least`."""
-        cavities = q.cavities()
-        tilted = observed.tilted_moments(*cavities.moments)
-        return cls(cavities, tilted, _match_sites(q.sites, cavities, tilted, least))
-
-    def least_variance_ratio(self, precision: FloatArray) -> float:
-        """Return the least ratio of a variance, tilted or under q, to that of the cavity.
-
-        `precision` has the precisions of the sites; (n,).
-        """
-        cavity = self.cavities.precision
-        tilted = 1.0 - self.tilted.beta / cavity
-        return float(np.minimum(tilted, cavity / (cavity + precision)).min())
-
-
 class _Step(NamedTuple):
     """A damped update of every site."""
 
     end: Sites
     change: FloatArray  # (2 n,), of shifts and precisions without damping, on posterior scales
-
-    @classmethod
-    def of(cls, old: Sites, new: Sites, var: FloatArray, share: float) -> Self:
-        """Return the step by a share of the way; `var` has the marginal variances."""
-        shift, precision = (b - a for a, b in zip(old, new, strict=True))
-        end = Sites(old.shift + share * shift, old.precision + share * precision)
-        return cls(end, np.concatenate([shift * np.sqrt(var), precision * var]))
 
     def extrapolate(self, last: _Step) -> Sites:
         """Return sites beyond the end, where changes vanish on the line through the last two steps.
@@ -237,23 +211,8 @@ def _match_sites(
     return Sites(np.where(valid, shift, sites.shift), np.where(valid, precision, sites.precision))
 
 
-def _measure_change(var: FloatArray, old: Sites, new: Sites) -> float:
-    """Return the largest change of a site, on the scale of its posterior marginal."""
-    precision = np.abs(new.precision - old.precision) * var
-    shift = np.abs(new.shift - old.shift) * np.sqrt(var)
-    return float(max(precision.max(), shift.max()))
-
-
-def _is_stalled(changes: list[float]) -> bool:
-    """Whether the change has not halved in the last `_PATIENCE_SWEEPS` sweeps."""
-    before = changes[:-_PATIENCE_SWEEPS]
-    lately = changes[-_PATIENCE_SWEEPS:]
-    return len(before) > 0 and min(lately) > 0.5 * min(before)
-
-
-def _log_evidence(q: GaussianApproximation, swept: _Sweep) -> float:
+def _log_evidence(q: GaussianApproximation, cavities: Cavities, tilted: TiltedMoments) -> float:
     """Log Z_EP; R&W (3.65) rearranged so that nothing is divided by a site precision."""
-    cavities, tilted, _ = swept
     var = q.marginal_variance
     shift, precision = q.sites
     ratio = precision / cavities.precision

@@ -100,9 +100,13 @@ def laplace_gradient(q: GaussianApproximation, observed: Observations) -> FloatA
     f = q.mean
     first, second, third = observed.derivatives(f)
     concave = second < 0.0  # elsewhere the precision is zero, and so is its derivative
-    # d log q / d f_hat, and the same as a derivative in d log p(y | f) / df at the mode.
+    # d log q / d f_hat, and (I - d2 K)^-1 of it, the derivative in d log p(y | f) / df at the mode.
     mode_shift = 0.5 * q.marginal_variance * third * concave
-    implicit = _pull_back_through_mode(q, second, mode_shift)
+    if np.any(second > 0.0):
+        # The movement of the mode depends on the true curvature, also where q has none.
+        implicit = q.prior.solve_with_precision(-second, mode_shift)
+    else:
+        implicit = mode_shift - q.solve_smoothed(q.prior.times(mode_shift))
     of_kernel = q.kernel_gradient((implicit, first))
     if not observed.likelihood.parameters:
         return of_kernel
@@ -113,16 +117,6 @@ def laplace_gradient(q: GaussianApproximation, observed: Observations) -> FloatA
         + of_first @ q.prior.times(implicit)
     )
     return np.concatenate([of_kernel, of_likelihood])
-
-
-def _pull_back_through_mode(
-    q: GaussianApproximation, second: FloatArray, shift: FloatArray
-) -> FloatArray:
-    """Return ``(I - d2 K)^-1 shift``: d log q / d f_hat, pulled back to d log p(y | f) / df."""
-    if not np.any(second > 0.0):
-        return shift - q.solve_smoothed(q.prior.times(shift))
-    # The movement of the mode depends on the true curvature, also where q has none.
-    return q.prior.solve_with_precision(-second, shift)
 
 
 class _NewtonPoint(NamedTuple):

@@ -15,7 +15,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..model.prior import Conditional, GaussianPrior
 from ..numerics import linalg
-from .base import GaussianApproximation, LatentDraws
+from .base import GaussianApproximation
 
 
 class WhitenedApproximation(GaussianApproximation):
@@ -77,9 +77,9 @@ class WhitenedApproximation(GaussianApproximation):
         S = 0.5 * (inverse - np.eye(len(inverse)) + RX @ RY.T + RY @ RX.T)
         return self.prior.contract_root(A, B, S)
 
-    def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
+    def sample_deviation(self, rng: np.random.Generator, size: int) -> FloatArray:
         """See `GaussianApproximation`."""
-        return self._make_draws(self.prior.unwhiten(self.sample_white(rng, size)))
+        return self.prior.unwhiten(self.sample_white(rng, size))
 
     def conditional(self) -> Conditional:
         """See `GaussianApproximation`."""

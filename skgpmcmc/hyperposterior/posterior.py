@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations.base import Approximation, Evaluation, GaussianApproximation, Sites
+from ..approximations.base import Approximation, GaussianApproximation, Sites
 from ..importance.interpolated import InterpolatedSites
 from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
@@ -89,35 +89,29 @@ class HyperPosterior:
                 return None
         if sites is None and self.start is not None:
             sites = self.start.sites_at(position)
+        of_evidence = _NO_GRADIENT
         try:
-            found = self._evaluate(position, sites)
-            kept = None if self.keep is None else self.keep(found.q, self.model)
+            if self.with_gradient:
+                q, log_evidence, gradient = self.approximation.fit_with_gradient(
+                    self.model, position, sites
+                )
+                of_evidence = self.model.pad(gradient)
+            else:
+                q, log_evidence, _, _ = self.approximation.fit(self.model, position, sites)
+            kept = None if self.keep is None else self.keep(q, self.model)
         except NotPositiveDefiniteError:  # K, or a matrix that `keep` needs
             return None
-        log_density = found.log_evidence + log_hyperprior
+        log_density = log_evidence + log_hyperprior
         if self.correction is not None:
             value, of_correction = self.correction.value_and_gradient(position)
             log_density += float(value)
             slope = slope + of_correction
-        gradient = found.gradient + slope if self.with_gradient else _NO_GRADIENT
+        gradient = of_evidence + slope if self.with_gradient else _NO_GRADIENT
         if not math.isfinite(log_density + gradient.sum()):
             return None
         return PosteriorPoint(
-            position,
-            float(log_density),
-            gradient,
-            found.log_evidence,
-            found.gradient,
-            found.q.sites,
-            kept,
+            position, float(log_density), gradient, log_evidence, of_evidence, q.sites, kept
         )
-
-    def _evaluate(self, theta: FloatArray, sites: Sites | None) -> Evaluation:
-        if self.with_gradient:
-            found = self.approximation.fit_with_gradient(self.model, theta, sites)
-            return found._replace(gradient=self.model.pad(found.gradient))
-        fit = self.approximation.fit(self.model, theta, sites)
-        return Evaluation(fit.q, fit.log_evidence, _NO_GRADIENT)
 
 
 def keep_mean(q: GaussianApproximation, model: LatentGP) -> FloatArray:

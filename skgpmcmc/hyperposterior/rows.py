@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -13,16 +13,6 @@ from .._typing import FloatArray, IntArray
 _MOST_IN_ORDER = 3000
 #: Names of the ways to choose rows.
 ROW_CHOICES = ("random", "kmeans++", "maximin")
-
-
-def _draw_in_proportion(rng: np.random.Generator, squared: FloatArray) -> int:
-    """Draw a row with a probability in proportion to its squared distance (k-means++)."""
-    return int(np.searchsorted(np.cumsum(squared), rng.uniform() * squared.sum(), side="right"))
-
-
-def _find_farthest(squared: FloatArray) -> int:
-    """Return the row that is farthest from all chosen rows."""
-    return int(np.argmax(squared))
 
 
 def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) -> IntArray:
@@ -52,9 +42,14 @@ def choose_rows(X: FloatArray, size: int, way: str, rng: np.random.Generator) ->
     """
     if way == "random" or size == len(X):
         return np.sort(rng.choice(len(X), size, replace=False))
+
+    def draw_in_proportion(squared: FloatArray) -> np.intp:
+        """Draw a row with a probability in proportion to its squared distance."""
+        return np.searchsorted(np.cumsum(squared), rng.uniform() * squared.sum(), side="right")
+
     first = int(rng.integers(len(X)))
-    next_row = _find_farthest if way == "maximin" else partial(_draw_in_proportion, rng)
-    return np.sort(_choose_one_by_one(_scale_columns(X), size, first, next_row))
+    next_row = np.argmax if way == "maximin" else draw_in_proportion
+    return np.sort(_choose_one_by_one(X, size, first, next_row))
 
 
 def order_farthest_first(X: FloatArray) -> IntArray:
@@ -64,20 +59,22 @@ def order_farthest_first(X: FloatArray) -> IntArray:
     from the rows before. After many rows the remaining rows follow in the order of X. The order of
     rows with equal distances depends on the order of X.
     """
-    Z = _scale_columns(X)
-    middle = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
-    size = min(len(X), _MOST_IN_ORDER)
-    order = _choose_one_by_one(Z, size, middle, _find_farthest)
+    order = _choose_one_by_one(X, min(len(X), _MOST_IN_ORDER), None, np.argmax)
     return np.concatenate([order, np.delete(np.arange(len(X)), order)])
 
 
 def _choose_one_by_one(
-    Z: FloatArray, size: int, row: int, next_row: Callable[[FloatArray], int]
+    X: FloatArray, size: int, row: int | None, next_row: Callable[[FloatArray], Any]
 ) -> IntArray:
-    """Choose rows one after the other by squared distances, beginning with `row`; (size,).
+    """Choose rows one after the other, beginning with `row`, or with that nearest to the mean.
 
-    The distance of a row is that to the nearest row chosen before.
+    Columns are divided by their standard deviations. `next_row` returns a row for the squared
+    distances of all rows from the nearest row chosen before: `np.argmax` returns the farthest.
     """
+    spread = X.std(axis=0)
+    Z = X / np.where(spread > 0.0, spread, 1.0)
+    if row is None:
+        row = int(np.argmin(((Z - Z.mean(axis=0)) ** 2).sum(axis=1)))
     left = np.ones(len(Z), dtype=bool)
     squared = np.full(len(Z), np.inf)
     chosen = np.empty(size, dtype=np.intp)
@@ -89,9 +86,3 @@ def _choose_one_by_one(
         eligible = np.where(left, squared, 0.0) if squared[left].any() else left.astype(float)
         row = next_row(eligible) if left.any() else row
     return chosen
-
-
-def _scale_columns(X: FloatArray) -> FloatArray:
-    """Divide the columns by their standard deviations."""
-    spread = X.std(axis=0)
-    return np.asarray(X / np.where(spread > 0.0, spread, 1.0))

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._typing import BoolArray, FloatArray
-from ..approximations.base import LatentDraws
+from .._typing import FloatArray
 from ..model.joint import LatentGP
 from ..numerics.linalg import log_mean
 from .density import Density
@@ -35,14 +34,6 @@ class ImportanceEstimate(NamedTuple):
     def draw(self, rng: np.random.Generator) -> FloatArray:
         """Draw a particle with probability proportional to its weight; (n,)."""
         return self.particles[:, self.draw_index(rng)]
-
-    def with_particle(self, index: int, f: FloatArray, log_weight: float) -> ImportanceEstimate:
-        """Return the estimate with another f of shape (n,) in the place of one particle."""
-        particles = self.particles.copy(order="K")
-        log_weights = self.log_weights.copy()
-        particles[:, index] = f
-        log_weights[index] = log_weight
-        return ImportanceEstimate(log_mean(log_weights), particles, log_weights)
 
 
 def importance_estimate(
@@ -110,56 +101,28 @@ def estimate_many(
     for mask, keep in zip(from_density, keeps, strict=True):
         if keep is not None:
             mask[0] = False
-    sizes = [int(mask.sum()) for mask in from_density]
-    drawn = draw_many(densities, rngs, sizes)
-    prior_draws = [
-        _draw_from_prior(density, len(mask) - size, keep, rng)
-        for density, mask, size, keep, rng in zip(
-            densities, from_density, sizes, keeps, rngs, strict=True
-        )
-    ]
+    drawn = draw_many(densities, rngs, [int(mask.sum()) for mask in from_density])
+    prior_draws = []
+    for density, mask, keep, rng in zip(densities, from_density, keeps, rngs, strict=True):
+        size = int(np.count_nonzero(~mask))
+        prior = density.q.prior
+        f = prior.sample(rng, size) if size else np.empty((prior.size, 0))
+        if keep is not None:
+            f[:, 0] = keep
+        prior_draws.append(f)
     ratios = log_ratio_many(densities, prior_draws)
-    return [
-        _weigh_mixture(model, density, mask, own, f, log_ratio, defensive)
-        for density, mask, own, f, log_ratio in zip(
-            densities, from_density, drawn, prior_draws, ratios, strict=True
-        )
-    ]
-
-
-def _draw_from_prior(
-    density: Density, size: int, retained: FloatArray | None, rng: np.random.Generator
-) -> FloatArray:
-    """Draw f from the prior, with the retained f in place of the first draw; (n, size)."""
-    prior = density.q.prior
-    if size == 0:
-        return np.empty((prior.size, 0))
-    f = prior.sample(rng, size)
-    if retained is not None:
-        f[:, 0] = retained
-    return f
-
-
-def _weigh_mixture(
-    model: LatentGP,
-    density: Density,
-    mask: BoolArray,
-    own: LatentDraws,
-    prior_draws: FloatArray,
-    log_ratio_of_prior_draws: FloatArray,
-    defensive: float,
-) -> ImportanceEstimate:
-    """Weigh the draws from a density, at positions in the mask, and the draws from the prior."""
-    prior = density.q.prior
-    f = np.empty((prior.size, len(mask)), order="F")
-    log_ratio = np.empty(len(mask))
-    f[:, mask], log_ratio[mask] = own
-    f[:, ~mask] = prior_draws
-    log_ratio[~mask] = log_ratio_of_prior_draws
-    log_weights = model.observations_at(prior.theta).totals(f) - mix_with_prior(
-        log_ratio, defensive
-    )
-    return ImportanceEstimate(log_mean(log_weights), f, log_weights)
+    estimates = []
+    parts = zip(densities, from_density, drawn, prior_draws, ratios, strict=True)
+    for density, mask, own, of_prior, ratio_of_prior in parts:
+        prior = density.q.prior
+        f = np.empty((prior.size, len(mask)), order="F")
+        log_ratio = np.empty(len(mask))
+        f[:, mask], log_ratio[mask] = own
+        f[:, ~mask] = of_prior
+        log_ratio[~mask] = ratio_of_prior
+        log_weights = _weigh(model, density, f, log_ratio, defensive)
+        estimates.append(ImportanceEstimate(log_mean(log_weights), f, log_weights))
+    return estimates
 
 
 def log_importance_weights(
@@ -178,14 +141,15 @@ def weigh_many(
     """Compute `log_importance_weights` for several densities, each with its own f."""
     ratios = log_ratio_many(densities, fs)
     return [
-        model.observations_at(density.q.prior.theta).totals(f)
-        - mix_with_prior(log_ratio, defensive)
+        _weigh(model, density, f, log_ratio, defensive)
         for density, f, log_ratio in zip(densities, fs, ratios, strict=True)
     ]
 
 
-def mix_with_prior(log_ratio: FloatArray, defensive: float) -> FloatArray:
-    """Return the log of the defensive mixture relative to the prior; `defensive` is its share."""
-    if defensive == 0.0:
-        return log_ratio
-    return np.asarray(np.logaddexp(np.log1p(-defensive) + log_ratio, np.log(defensive)))
+def _weigh(
+    model: LatentGP, density: Density, f: FloatArray, log_ratio: FloatArray, defensive: float
+) -> FloatArray:
+    """Return the log weights of f (n, N), from the log ratios of the density to the prior; (N,)."""
+    if defensive > 0.0:
+        log_ratio = np.logaddexp(np.log1p(-defensive) + log_ratio, np.log(defensive))
+    return model.observations_at(density.q.prior.theta).totals(f) - log_ratio

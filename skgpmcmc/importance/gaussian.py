@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
-
 from ..approximations.base import GaussianApproximation, Sites
 from ..approximations.classwise import ClasswiseApproximation, average_sites
 from ..model.joint import LatentGP
@@ -12,27 +10,17 @@ from ..model.joint import LatentGP
 KEPT_PRECISION = 0.85
 
 
-@singledispatch
 def importance_gaussian(
     q: GaussianApproximation, model: LatentGP, start: Sites | None = None
 ) -> GaussianApproximation:
     """Return the Gaussian of an importance density: q itself, except for a softmax.
 
-    For a softmax, averaging begins at the sites `start` instead of the sites of q.
+    For a softmax the Gaussian at the mode is a poor importance density. Its sites are averaged,
+    beginning at the sites `start` if given. The Gaussian with averaged sites minimizes KL(q || p),
+    and is therefore too narrow: it is widened.
     """
-    return q
-
-
-@importance_gaussian.register(ClasswiseApproximation)
-def _average_and_widen(
-    q: ClasswiseApproximation, model: LatentGP, start: Sites | None = None
-) -> GaussianApproximation:
-    """Average the sites of a softmax, and widen the Gaussian.
-
-    The Gaussian at the mode is a poor importance density. The Gaussian with averaged sites
-    minimizes KL(q || p), and is therefore too narrow.
-    """
+    if not isinstance(q, ClasswiseApproximation):
+        return q
     if start is not None:
         q = ClasswiseApproximation(q.prior, start)
-    q = average_sites(q, model.observations_at(q.prior.theta))
-    return q.widen(KEPT_PRECISION)
+    return average_sites(q, model.observations_at(q.prior.theta)).widen(KEPT_PRECISION)

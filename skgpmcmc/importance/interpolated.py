@@ -94,10 +94,8 @@ class InterpolatedSites:
         trend = ridge_regression(columns, wanted, np.full(features.shape[1], 1e-8))
         coefficients = linalg.cho_solve(factor, targets - features @ trend)
         box, limits = ((a.min(axis=0), a.max(axis=0)) for a in (theta, targets))
-        sequential_rows = np.empty(0, dtype=np.intp) if sequential_rows is None else sequential_rows
-        return cls(
-            approximation, center, scale, *box, nodes, trend, coefficients, *limits, sequential_rows
-        )
+        rows = np.empty(0, dtype=np.intp) if sequential_rows is None else sequential_rows
+        return cls(approximation, center, scale, *box, nodes, trend, coefficients, *limits, rows)
 
     def at(self, model: LatentGP, theta: FloatArray) -> Density:
         """Return the density at theta."""

@@ -27,7 +27,6 @@ import numpy as np
 from .._typing import FloatArray, IntArray
 from ..approximations.base import (
     Approximation,
-    ApproximationFit,
     Cavities,
     GaussianApproximation,
     Sites,
@@ -129,63 +128,47 @@ class FittedPosterior(NamedTuple):
         q = self.q
         observed = self.observed
         inputs = observed.input_of_row[query.rows]
-        cavities = (part[inputs] for part in q.cavities().moments)
-        changed = _ChangedMargins.of(
-            *observed.reduce_each_weight(query.rows, query.kept, further), *cavities
-        )
+        cavity_mean, cavity_var = (part[inputs] for part in q.cavities().moments)
+        # The changed margins of f are tilted where the input has rows left, else cavities.
+        changed, places = observed.reduce_each_weight(query.rows, query.kept, further)
+        log_z = np.zeros(len(inputs))
+        mean = cavity_mean.copy()
+        var = cavity_var.copy()
+        if len(places):
+            own_var = var[places]
+            log_z[places], alpha, beta = changed.tilted_moments(mean[places], own_var)
+            mean[places] += own_var * alpha
+            var[places] = own_var * np.maximum(1.0 - own_var * beta, np.finfo(float).eps)
         if self.refit_by is None:
-            return changed.log_z
-        response = _compute_response(q, observed, inputs, changed)
+            return log_z
+        response = _compute_response(q, observed, inputs, mean, var)
         weak = np.abs(response) <= _STRONG_RESPONSE  # false for NaN
-        log_z = changed.log_z + np.where(np.isfinite(response), response, 0.0)
+        log_z += np.where(np.isfinite(response), response, 0.0)
         for i in np.flatnonzero(~weak):
             row = int(query.rows[i])
             kept = float(query.kept[i])
             own = None if further is None else ExtraTargets(*(part[i : i + 1] for part in further))
-            fit = self._refit(*observed.reduce_weight(row, kept, own))
+            changed_data, at = observed.reduce_weight(row, kept, own)
+            model = replace(self.model.of_inputs(at), observations=changed_data)
+            sites = Sites(*(part[at] for part in q.sites))
+            fit = self.refit_by.fit(model, q.prior.theta, sites)
             if fit.converged:
                 there = observed.of_inputs(inputs[i : i + 1])
-                mean, var = (part[inputs[i : i + 1]] for part in q.cavities().moments)
                 log_z[i] = fit.log_evidence - self.log_evidence
-                log_z[i] += there.log_normalizers(mean, var)[0]
+                log_z[i] += there.log_normalizers(cavity_mean[i : i + 1], cavity_var[i : i + 1])[0]
         return log_z
-
-    def _refit(self, observed: Observations, inputs: IntArray) -> ApproximationFit:
-        """Fit EP to changed data at some of the inputs."""
-        assert self.refit_by is not None
-        model = self.model.of_inputs(inputs)
-        model = replace(model, observations=observed)
-        start = Sites(*(part[inputs] for part in self.q.sites))
-        return self.refit_by.fit(model, self.q.prior.theta, start)
-
-
-class _ChangedMargins(NamedTuple):
-    """Margins of f at single inputs whose rows have changed, one input at a time."""
-
-    log_z: FloatArray  # (m,), log normalizer of cavity times likelihood of the changed rows
-    mean: FloatArray  # (m,), mean of f at the input
-    var: FloatArray  # (m,), variance of f at the input
-
-    @classmethod
-    def of(
-        cls, observed: Observations, places: IntArray, mean: FloatArray, var: FloatArray
-    ) -> _ChangedMargins:
-        """Return the tilted margins at the places with observations, and the cavities elsewhere."""
-        log_z = np.zeros(len(mean))
-        mean = mean.copy()
-        var = var.copy()
-        if len(places):
-            own = var[places]
-            log_z[places], alpha, beta = observed.tilted_moments(mean[places], own)
-            mean[places] += own * alpha
-            var[places] = own * np.maximum(1.0 - own * beta, np.finfo(float).eps)
-        return cls(log_z, mean, var)
 
 
 def _compute_response(
-    q: GaussianApproximation, observed: Observations, inputs: IntArray, changed: _ChangedMargins
+    q: GaussianApproximation,
+    observed: Observations,
+    inputs: IntArray,
+    changed_mean: FloatArray,
+    changed_var: FloatArray,
 ) -> FloatArray:
     """Compute the change of log p of all other inputs when the rows of one input change; (m,).
+
+    `changed_mean` and `changed_var` are the moments of f at each input after its change.
 
     The sites are held fixed. Log Z_EP is stationary in the sites, so that the sites of a new fit
     would change the result to second order only.
@@ -193,8 +176,8 @@ def _compute_response(
     covariance = q.root[inputs] @ q.root.T
     var = q.marginal_variance
     slope = covariance / var[inputs][:, None]  # slope of E f given f at the input
-    shift = slope * (changed.mean - q.mean[inputs])[:, None]
-    spread = slope**2 * (changed.var - var[inputs])[:, None]
+    shift = slope * (changed_mean - q.mean[inputs])[:, None]
+    spread = slope**2 * (changed_var - var[inputs])[:, None]
     change = np.maximum(np.abs(shift) / np.sqrt(var), np.abs(spread) / var)
     change[np.arange(len(inputs)), inputs] = 0.0
     which, others = np.nonzero(change > _LEAST_CHANGE)
@@ -245,10 +228,9 @@ def _log_density_of_classes(
     removed = (1.0 - share)[:, None, None] * W
     covariance = np.linalg.solve(np.eye(n_classes) - covariance @ removed, covariance)
     mean = mean - (1.0 - share)[:, None] * np.einsum("icd,id->ic", covariance, slope)
-    f = (
-        mean[:, :, None]
-        + _matrix_roots(covariance) @ normal_points(n_classes, _LOG2_SOFTMAX_POINTS).T
-    )
+    values, vectors = np.linalg.eigh(0.5 * (covariance + np.swapaxes(covariance, 1, 2)))
+    root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]  # negative by rounding alone
+    f = mean[:, :, None] + root @ normal_points(n_classes, _LOG2_SOFTMAX_POINTS).T
     site = np.einsum("ic,ics->is", shift, f) - 0.5 * np.einsum("ics,icd,ids->is", f, W, f)
     log_p = f - log_sum(f, axis=1)[:, None, :]
     log_weight = _log_likelihood(observed, rows, kept, log_p) - share[:, None] * site
@@ -266,9 +248,3 @@ def _log_likelihood(
     weight = np.ones(len(left)) if left.weight is None else left.weight
     np.add.at(count, (places[left.input_of_row], left.y.astype(np.intp)), weight)
     return np.asarray(np.einsum("ic,ics->is", count, log_p))
-
-
-def _matrix_roots(covariance: FloatArray) -> FloatArray:
-    """Return a root of each symmetric matrix; eigenvalues that rounding made negative become 0."""
-    values, vectors = np.linalg.eigh(0.5 * (covariance + np.swapaxes(covariance, 1, 2)))
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :])

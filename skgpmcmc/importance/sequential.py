@@ -104,29 +104,39 @@ class SequentialApproximation:
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
-        return _draw_together([self], [rng], [size])[0]
+        return draw_many([self], [rng], [size])[0]
 
     def log_ratio_to_prior(self, f: FloatArray) -> FloatArray:
         """Log [g(f) / N(f; 0, K)] for each column of f of shape (n, m); (m,)."""
-        return _compute_log_ratios([self], [f])[0]
-
-    def _from_white(
-        self, white: FloatArray, u: FloatArray, sequential_log_ratio: FloatArray
-    ) -> LatentDraws:
-        """Make draws of f from whitened draws (rank, m) and innovations u (r, m) of the rows."""
-        sequential = self._sequential
-        white += sequential.directions @ (u - sequential.directions.T @ white)
-        white = solve_lower(self.q.chol_white, white, transpose=True, overwrite=True)
-        delta = self.q.prior.unwhiten(white)
-        log_ratio = self._log_ratio(delta, sequential_log_ratio)
-        return LatentDraws(self.q.mean[:, None] + delta, log_ratio)
+        return log_ratio_many([self], [f])[0]
 
     def _log_ratio(self, delta: FloatArray, sequential_log_ratio: FloatArray) -> FloatArray:
         return np.asarray(self.q.log_ratio_of_deviation(delta) + sequential_log_ratio)
 
     @cached_property
     def _sequential(self) -> _SequentialRows:
-        return _SequentialRows.of(self.q, self.observed, self.rows)
+        """Factors of q at the rows; rows that the rows before determine are left out."""
+        q = self.q
+        rows = self.rows
+        half = q.prior.half_given(q.chol_white, rows)
+        gram = half.T @ half
+        gram.flat[:: len(gram) + 1] *= 1.0 + _VARIANCE_ROUNDING
+        factor = _factorize_gram(gram)
+        free = factor.diagonal() ** 2 > _DETERMINED * gram.diagonal()
+        if not free.all():
+            rows = rows[free]
+            half = half[:, free]
+            gram = gram[np.ix_(free, free)]
+            factor = _factorize_gram(gram)
+        inverse, _ = lapack.dtrtri(factor, lower=1)
+        spread = factor.diagonal()
+        factors = _ProbitFactors.of(q, self.observed, rows, spread) or _TabulatedFactors.of(
+            q, self.observed.of_inputs(rows), rows, spread, np.sqrt(gram.diagonal())
+        )
+        size = _PROBIT_BLOCK if isinstance(factors, _ProbitFactors) else _TABLE_BLOCK
+        block = np.arange(len(rows)) // size
+        coupling = np.where(block[:, None] > block, factor / spread[:, None], 0.0)
+        return _SequentialRows(rows, half @ inverse.T, inverse, coupling, factors, size)
 
 
 def choose_sequential_rows(skewness: FloatArray, noise: float) -> IntArray:
@@ -156,17 +166,28 @@ def draw_many(
 
     Densities with equally many sequential rows draw these rows in one call.
     """
-    drawn = [_make_no_draws(density) for density in densities]
+    drawn = [LatentDraws(np.empty((d.q.prior.size, 0)), np.empty(0)) for d in densities]
     for group in _group_alike(densities, sizes):
+        own = [densities[i] for i in group]
+        if not isinstance(own[0], SequentialApproximation):
+            (i,) = group
+            drawn[i] = own[0].sample(rngs[i], sizes[i])
+            continue
         streams = [rngs[i] for i in group]
         counts = [sizes[i] for i in group]
-        own = [densities[i] for i in group]
-        if isinstance(own[0], SequentialApproximation):
-            found = _draw_together(own, streams, counts)
-        else:
-            found = [own[0].sample(streams[0], counts[0])]
-        for i, draws in zip(group, found, strict=True):
-            drawn[i] = draws
+        whites = [
+            np.asfortranarray(rng.standard_normal((size, density.q.prior.rank)).T)
+            for density, rng, size in zip(own, streams, counts, strict=True)
+        ]
+        several = [density._sequential for density in own]
+        found = several[0].factors.draw(several, streams, counts)
+        for i, white, (u, of_sequential) in zip(group, whites, found, strict=True):
+            q, directions = densities[i].q, densities[i]._sequential.directions
+            white += directions @ (u - directions.T @ white)
+            white = solve_lower(q.chol_white, white, transpose=True, overwrite=True)
+            delta = q.prior.unwhiten(white)
+            log_ratio = densities[i]._log_ratio(delta, of_sequential)
+            drawn[i] = LatentDraws(q.mean[:, None] + delta, log_ratio)
     return drawn
 
 
@@ -175,18 +196,16 @@ def log_ratio_many(densities: Sequence[Any], fs: Sequence[FloatArray]) -> list[F
     ratios = [np.empty(0) for _ in densities]
     for group in _group_alike(densities, [f.shape[1] for f in fs]):
         own = [densities[i] for i in group]
-        latent = [fs[i] for i in group]
-        if isinstance(own[0], SequentialApproximation):
-            found = _compute_log_ratios(own, latent)
-        else:
-            found = [own[0].log_ratio_to_prior(latent[0])]
-        for i, log_ratio in zip(group, found, strict=True):
-            ratios[i] = log_ratio
+        if not isinstance(own[0], SequentialApproximation):
+            (i,) = group
+            ratios[i] = own[0].log_ratio_to_prior(fs[i])
+            continue
+        deltas = [fs[i] - densities[i].q.mean[:, None] for i in group]
+        several = [density._sequential for density in own]
+        found = several[0].factors.log_ratios(several, deltas)
+        for i, delta, of_sequential in zip(group, deltas, found, strict=True):
+            ratios[i] = densities[i]._log_ratio(delta, of_sequential)
     return ratios
-
-
-def _make_no_draws(density: Any) -> LatentDraws:
-    return LatentDraws(np.empty((density.q.prior.size, 0)), np.empty(0))
 
 
 def _group_alike(densities: Sequence[Any], sizes: Sequence[int]) -> list[list[int]]:
@@ -200,37 +219,6 @@ def _group_alike(densities: Sequence[Any], sizes: Sequence[int]) -> list[list[in
         if size:
             groups.setdefault(key, []).append(i)
     return list(groups.values())
-
-
-def _draw_together(
-    densities: Sequence[SequentialApproximation],
-    rngs: Sequence[np.random.Generator],
-    sizes: Sequence[int],
-) -> list[LatentDraws]:
-    """Draw f from densities of one group of `_group_alike`."""
-    whites = [
-        np.asfortranarray(rng.standard_normal((size, density.q.prior.rank)).T)
-        for density, rng, size in zip(densities, rngs, sizes, strict=True)
-    ]
-    sequential = [density._sequential for density in densities]
-    drawn = sequential[0].factors.draw(list(zip(sequential, rngs, sizes, strict=True)))
-    return [
-        density._from_white(white, *own)
-        for density, white, own in zip(densities, whites, drawn, strict=True)
-    ]
-
-
-def _compute_log_ratios(
-    densities: Sequence[SequentialApproximation], fs: Sequence[FloatArray]
-) -> list[FloatArray]:
-    """Compute `log_ratio_to_prior` for densities of one group of `_group_alike`."""
-    deltas = [f - density.q.mean[:, None] for density, f in zip(densities, fs, strict=True)]
-    sequential = [density._sequential for density in densities]
-    drawn = sequential[0].factors.log_ratios(list(zip(sequential, deltas, strict=True)))
-    return [
-        density._log_ratio(delta, of_sequential)
-        for density, delta, of_sequential in zip(densities, deltas, drawn, strict=True)
-    ]
 
 
 def _pad_and_stack(parts: Sequence[FloatArray]) -> FloatArray:
@@ -258,37 +246,9 @@ class _SequentialRows(NamedTuple):
     factors: _ProbitFactors | _TabulatedFactors  # t / t~ of every row
     block: int  # number of rows that are drawn at once
 
-    @classmethod
-    def of(cls, q: GaussianApproximation, observed: Observations, rows: IntArray) -> Self:
-        """Factorize q at the rows; rows that the rows before determine are left out."""
-        half = q.prior.half_given(q.chol_white, rows)
-        gram = half.T @ half
-        gram.flat[:: len(gram) + 1] *= 1.0 + _VARIANCE_ROUNDING
-        factor = _factorize_gram(gram)
-        free = factor.diagonal() ** 2 > _DETERMINED * gram.diagonal()
-        if not free.all():
-            rows = rows[free]
-            half = half[:, free]
-            gram = gram[np.ix_(free, free)]
-            factor = _factorize_gram(gram)
-        inverse, _ = lapack.dtrtri(factor, lower=1)
-        spread = factor.diagonal()
-        sd = np.sqrt(gram.diagonal())
-        factors = _ProbitFactors.of(q, observed, rows, spread) or _TabulatedFactors.of(
-            q, observed.of_inputs(rows), rows, spread, sd
-        )
-        size = _PROBIT_BLOCK if isinstance(factors, _ProbitFactors) else _TABLE_BLOCK
-        block = np.arange(len(rows)) // size
-        coupling = np.where(block[:, None] > block, factor / spread[:, None], 0.0)
-        return cls(rows, half @ inverse.T, inverse, coupling, factors, size)
 
-
-#: Sequential rows of a density, its random stream, and the number of draws.
-_DrawJob = tuple[_SequentialRows, np.random.Generator, int]
 #: Innovations u (r, size), and log prod_k [t / t~] / Z_k of each draw, (size,).
 _SequentialDraws = tuple[FloatArray, FloatArray]
-#: Sequential rows of a density, and f - mean of all rows, (n, m).
-_RatioJob = tuple[_SequentialRows, FloatArray]
 
 
 class _ProbitFactors(NamedTuple):
@@ -328,12 +288,15 @@ class _ProbitFactors(NamedTuple):
         return cls(constant, slope, scale, cavity, spread, offset, shift, mean + offset)
 
     @staticmethod
-    def draw(jobs: Sequence[_DrawJob]) -> list[_SequentialDraws]:
+    def draw(
+        several: Sequence[_SequentialRows],
+        rngs: Sequence[np.random.Generator],
+        sizes: Sequence[int],
+    ) -> list[_SequentialDraws]:
         """Draw f_k from Phi(s (f_k + offset)) times its cavity.
 
         With e ~ N(0, 1), the sum s (f_k + offset + e) is a Gaussian truncated to positive values.
         """
-        several, rngs, sizes = zip(*jobs, strict=True)
         n_rows = len(several[0].rows)
         streams = list(zip(rngs, sizes, strict=True))
         log_uniform = -_pad_and_stack([r.standard_exponential((n_rows, m)) for r, m in streams])
@@ -355,10 +318,12 @@ class _ProbitFactors(NamedTuple):
         return _split_draws(u, _log_probit_ratio(values, u, y), sizes)
 
     @staticmethod
-    def log_ratios(jobs: Sequence[_RatioJob]) -> list[FloatArray]:
-        """Log of prod_k [t / t~] / Z_k at each f of each job; (m,)."""
-        u, y, sizes = _find_coordinates(jobs)
-        log_ratio = _log_probit_ratio(_stack_factors([sequential for sequential, _ in jobs]), u, y)
+    def log_ratios(
+        several: Sequence[_SequentialRows], deltas: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        """Log of prod_k [t / t~] / Z_k at each f = mean + delta of each density; (m,)."""
+        u, y, sizes = _find_coordinates(several, deltas)
+        log_ratio = _log_probit_ratio(_stack_factors(several), u, y)
         return [part for _, part in _split_draws(u, log_ratio, sizes)]
 
 
@@ -403,9 +368,12 @@ class _TabulatedFactors(NamedTuple):
         return cls(np.exp(np.where(deep, -_DEEPEST, height)), spread / sd)
 
     @staticmethod
-    def draw(jobs: Sequence[_DrawJob]) -> list[_SequentialDraws]:
+    def draw(
+        several: Sequence[_SequentialRows],
+        rngs: Sequence[np.random.Generator],
+        sizes: Sequence[int],
+    ) -> list[_SequentialDraws]:
         """Draw the bin of u_k first, and then u_k within the bin."""
-        several, rngs, sizes = zip(*jobs, strict=True)
         n_rows = len(several[0].rows)
         streams = zip(rngs, sizes, strict=True)
         uniform = _pad_and_stack([r.uniform(size=(n_rows, m)) for r, m in streams])
@@ -430,10 +398,12 @@ class _TabulatedFactors(NamedTuple):
         return _split_draws(u, np.log(ratio), sizes)
 
     @staticmethod
-    def log_ratios(jobs: Sequence[_RatioJob]) -> list[FloatArray]:
-        """Log of prod_k [t / t~] / Z_k at each f of each job; (m,)."""
-        u, y, sizes = _find_coordinates(jobs)
-        mass_at = _make_mass_function([sequential for sequential, _ in jobs])
+    def log_ratios(
+        several: Sequence[_SequentialRows], deltas: Sequence[FloatArray]
+    ) -> list[FloatArray]:
+        """Log of prod_k [t / t~] / Z_k at each f = mean + delta of each density; (m,)."""
+        u, y, sizes = _find_coordinates(several, deltas)
+        mass_at = _make_mass_function(several)
         ratio = np.empty(u.shape)
         bins = np.searchsorted(_ENDS, u, side="right")
         n_at_once = max(_MASSES_PER_CALL // (len(_BIN_PROBABILITY) * u[0].size), 1)
@@ -510,10 +480,13 @@ def _draw_sequentially(
     return _pad_and_stack(drawn), y
 
 
-def _find_coordinates(jobs: Sequence[_RatioJob]) -> tuple[FloatArray, FloatArray, list[int]]:
-    """Compute u and y of given f, each (r, C, m), and the number m of f in each job."""
-    drawn = [sequential.inverse @ delta[sequential.rows] for sequential, delta in jobs]
-    shifts = [sequential.coupling @ u for (sequential, _), u in zip(jobs, drawn, strict=True)]
+def _find_coordinates(
+    several: Sequence[_SequentialRows], deltas: Sequence[FloatArray]
+) -> tuple[FloatArray, FloatArray, list[int]]:
+    """Compute u and y of given f, each (r, C, m), and the number m of f for each density."""
+    pairs = zip(several, deltas, strict=True)
+    drawn = [sequential.inverse @ delta[sequential.rows] for sequential, delta in pairs]
+    shifts = [sequential.coupling @ u for sequential, u in zip(several, drawn, strict=True)]
     return _pad_and_stack(drawn), _pad_and_stack(shifts), [u.shape[1] for u in drawn]
 
 

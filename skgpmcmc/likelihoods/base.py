@@ -93,6 +93,8 @@ class Likelihood(ABC):
         too.
     targets : str
         Description of the valid targets in messages.
+    n_functions : int
+        Number of latent functions that a target depends on: one, except for `Softmax`.
     """
 
     name: ClassVar[str]
@@ -101,11 +103,7 @@ class Likelihood(ABC):
     quadratic: ClassVar[bool] = False
     counts: ClassVar[bool] = False
     targets: ClassVar[str] = "finite numbers"
-
-    @property
-    def n_functions(self) -> int:
-        """Number of latent functions that a target depends on: one, except for `Softmax`."""
-        return 1
+    n_functions: ClassVar[int] = 1
 
     def check_single(self, who: str, remedy: str) -> None:
         """Raise a ValueError, naming `who` and the remedy, if there are several functions."""

@@ -114,7 +114,7 @@ class OrdinalProbit(Likelihood):
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw class numbers."""
         noisy = f + self.noise_scale * rng.standard_normal(np.shape(f))
-        return np.searchsorted(self._threshold_array, noisy).astype(float)
+        return np.searchsorted(self.thresholds, noisy).astype(float)
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
         """Return derivatives in the first threshold, then in the logs of the gaps; k = r - 1."""
@@ -179,10 +179,6 @@ class OrdinalProbit(Likelihood):
         return quadrature.Cuts(np.concatenate([low[:, None] + places, high[:, None] + places], 1))
 
     @cached_property
-    def _threshold_array(self) -> FloatArray:
-        return np.array(self.thresholds)
-
-    @cached_property
     def _edges(self) -> FloatArray:
         return np.concatenate([[-np.inf], self.thresholds, [np.inf]])
 
@@ -212,7 +208,7 @@ class OrdinalProbit(Likelihood):
             result[j] = np.where(k >= j + 1, at_low, 0.0) + np.where(k >= j, at_high, 0.0)
         last = k == len(self.thresholds)  # the upper end of the last class is at infinity
         result = np.where(last, np.where(np.isnan(result), 0.0, result), result)
-        result[1:] *= np.diff(self._threshold_array).reshape(-1, *(1 for _ in np.shape(k)))
+        result[1:] *= np.diff(self.thresholds).reshape(-1, *(1 for _ in np.shape(k)))
         return result
 
 

@@ -40,7 +40,7 @@ class Softmax(Likelihood):
         return f"numbers of classes: integers from 0 to {self.n_classes - 1}"
 
     @property
-    def n_functions(self) -> int:
+    def n_functions(self) -> int:  # type: ignore[override]
         """Number of latent functions: one for each class."""
         return self.n_classes
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 
 import numpy as np
 from arviz_stats.base.array import array_stats
@@ -15,7 +17,6 @@ from ..model.names import element_names
 from .invariance import (
     JointDraws,
     Statistic,
-    _get_p_value,
     _joint_log_lik,
     _squared_norm_cdf,
     _theta_component,
@@ -55,7 +56,7 @@ class CalibrationReport:
     def __str__(self) -> str:
         rows = [
             f"{p:9.2g}  {name}, least ESS {self.ess[name].min():.0f}"
-            for name, p in sorted(self.p_values.items(), key=_get_p_value)
+            for name, p in sorted(self.p_values.items(), key=itemgetter(1))
         ]
         return "\n".join([f"p = {self.p_value:.2g}", *rows])
 
@@ -87,8 +88,8 @@ def calibration_statistics(model: LatentGP) -> list[Statistic]:
     return [
         *(Statistic(name, _theta_component(j), None) for j, name in enumerate(names)),
         Statistic("f at the first point", lambda draws: draws.f[:, 0], None),
-        Statistic("log p(y | f)", _joint_log_lik(model), None),
-        Statistic("law of the norm of v", _squared_norm_cdf(model), None),
+        Statistic("log p(y | f)", partial(_joint_log_lik, model), None),
+        Statistic("law of the norm of v", partial(_squared_norm_cdf, model), None),
     ]
 
 
@@ -150,7 +151,9 @@ def simulation_based_calibration(
     ranks = np.empty((n_replicates, len(statistics)), dtype=np.intp)
     ess = np.empty((n_replicates, len(statistics)))
     for row, stream in enumerate(rng.spawn(n_replicates)):
-        truth = _simulate_accepted(model, stream, accept)
+        truth = simulate_joint(model, 1, stream)
+        while accept is not None and not accept(truth.y[0]):
+            truth = simulate_joint(model, 1, stream)
         theta, f = fit(model.with_observations(y=truth.y[0]), stream)
         n_chains, n_draws = theta.shape[:2]
         n_all = n_chains * n_draws
@@ -164,29 +167,14 @@ def simulation_based_calibration(
         values = np.stack([s.values(draws) for s in statistics], axis=1)
         own = np.array([s.values(truth)[0] for s in statistics])
         kept = values[np.linspace(0, n_all - 1, n_kept).round().astype(int)]
-        ranks[row] = _rank_truth(own, kept, stream)
+        n_ties = (kept == own).sum(axis=0)
+        ranks[row] = (kept < own).sum(axis=0) + stream.integers(n_ties + 1)
         by_chain = values.reshape(n_chains, n_draws, -1)
         ess[row] = array_stats.ess(by_chain, method="bulk", chain_axis=0, draw_axis=1)
     names = [s.name for s in statistics]
     return CalibrationReport(
         dict(zip(names, ranks.T, strict=True)), dict(zip(names, ess.T, strict=True)), n_kept
     )
-
-
-def _simulate_accepted(
-    model: LatentGP, rng: np.random.Generator, accept: Callable[[FloatArray], bool] | None
-) -> JointDraws:
-    while True:
-        truth = simulate_joint(model, 1, rng)
-        if accept is None or accept(truth.y[0]):
-            return truth
-
-
-def _rank_truth(truth: FloatArray, kept: FloatArray, rng: np.random.Generator) -> IntArray:
-    """Count the rows of `kept` below the truth, column by column; ties at random."""
-    below = (kept < truth).sum(axis=0)
-    ties = (kept == truth).sum(axis=0)
-    return np.asarray(below + rng.integers(ties + 1))
 
 
 def rank_p_value(ranks: IntArray, n_kept: int) -> float:
@@ -220,9 +208,8 @@ def rank_p_value(ranks: IntArray, n_kept: int) -> float:
     below = np.searchsorted(np.sort(ranks), places)
     # A little more than the observed minimum, so that rounding does not separate equal tails.
     least = tails[places - 1, below].min() * (1.0 + 1e-9)
-    inside = np.eye(1, n + 1)[
-        0
-    ]  # P(so many ranks below i, and no tail up to i as small as `least`)
+    # P(so many ranks below i, and no tail up to i as small as `least`)
+    inside = np.eye(1, n + 1)[0]
     for i, tail in zip(places, tails, strict=True):
         possible = np.flatnonzero(inside)
         left = n - possible[:, None]

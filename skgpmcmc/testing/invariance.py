@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,21 +69,13 @@ class InvarianceReport:
         """Family-wise p-value (Bonferroni) without the correction for several looks."""
         return len(self.p_values) * min(self.p_values.values())
 
-    def _is_clear(self, level: float) -> bool:
-        """Whether more replicates would hardly change the verdict."""
-        return self.p_value < level or self._p_value_of_a_look > _CLEAR_P_VALUE
-
     def __str__(self) -> str:
-        rows = [f"{p:9.2g}  {name}" for name, p in sorted(self.p_values.items(), key=_get_p_value)]
+        rows = [f"{p:9.2g}  {name}" for name, p in sorted(self.p_values.items(), key=itemgetter(1))]
         head = (
             f"p = {self.p_value:.2g} after {self.n_replicates} replicates, "
             f"acceptance {self.acceptance_rate:.2f}"
         )
         return "\n".join([head, *rows])
-
-
-def _get_p_value(pair: tuple[str, float]) -> float:
-    return pair[1]
 
 
 def simulate_joint(model: LatentGP, size: int, rng: np.random.Generator) -> JointDraws:
@@ -203,16 +197,16 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
         return np.asarray(np.log((draws.f**2).mean(axis=1)))
 
     statistics = [
-        Statistic("law of the norm of v", _squared_norm_cdf(model), stats.uniform().cdf),
+        Statistic("law of the norm of v", partial(_squared_norm_cdf, model), stats.uniform().cdf),
         Statistic("mean f y", mean_agreement, None),
         Statistic("f y at the first point", lambda draws: agreement(draws)[:, 0], None),
         Statistic("f f' at the ends", lambda draws: draws.f[:, 0] * draws.f[:, -1], None),
-        Statistic("log p(y | f)", _joint_log_lik(model), None),
+        Statistic("log p(y | f)", partial(_joint_log_lik, model), None),
     ]
     for j, (name, law, positive) in enumerate(
         zip(names, laws, model.hyperprior.positive, strict=True)
     ):
-        what, cdf = (f"log {name}", _log_scale_cdf(law)) if positive else (name, law.cdf)
+        what, cdf = (f"log {name}", partial(_log_scale_cdf, law)) if positive else (name, law.cdf)
         statistics += [
             Statistic(what, _theta_component(j), cdf),
             Statistic(f"{what} * mean f y", _times_theta_component(j, mean_agreement), None),
@@ -221,27 +215,21 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
     return statistics
 
 
-def _squared_norm_cdf(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
-    def values(draws: JointDraws) -> FloatArray:
-        """Return the chi-squared probability of |v|^2, where f = R v, of each draw."""
-        probabilities = []
-        for theta, f in zip(draws.theta, draws.f, strict=True):
-            v = model.prior_at(theta).whiten(f)
-            probabilities.append(stats.chi2(len(v)).cdf(v @ v))
-        return np.array(probabilities)
-
-    return values
+def _squared_norm_cdf(model: LatentGP, draws: JointDraws) -> FloatArray:
+    """Return the chi-squared probability of |v|^2, where f = R v, of each draw."""
+    probabilities = []
+    for theta, f in zip(draws.theta, draws.f, strict=True):
+        v = model.prior_at(theta).whiten(f)
+        probabilities.append(stats.chi2(len(v)).cdf(v @ v))
+    return np.array(probabilities)
 
 
-def _joint_log_lik(model: LatentGP) -> Callable[[JointDraws], FloatArray]:
-    def values(draws: JointDraws) -> FloatArray:
-        """Return log p(y | f, theta) of each draw."""
-        rows = zip(*draws, strict=True)
-        return np.array(
-            [model.with_observations(y=y).observations_at(theta).total(f) for theta, f, y in rows]
-        )
-
-    return values
+def _joint_log_lik(model: LatentGP, draws: JointDraws) -> FloatArray:
+    """Return log p(y | f, theta) of each draw."""
+    rows = zip(*draws, strict=True)
+    return np.array(
+        [model.with_observations(y=y).observations_at(theta).total(f) for theta, f, y in rows]
+    )
 
 
 def _theta_component(j: int) -> Callable[[JointDraws], FloatArray]:
@@ -254,8 +242,8 @@ def _times_theta_component(
     return lambda draws: draws.theta[:, j] * function(draws)
 
 
-def _log_scale_cdf(law: Any) -> Callable[[FloatArray], FloatArray]:
-    return lambda u: np.asarray(law.cdf(np.exp(u)))
+def _log_scale_cdf(law: Any, u: FloatArray) -> FloatArray:
+    return np.asarray(law.cdf(np.exp(u)))
 
 
 def prior_invariance_test(
@@ -325,33 +313,39 @@ def prior_invariance_test(
     n_reference = 4 * n_replicates if n_reference is None else n_reference
     replicates = _Replicates(model, set_up, start, n_steps, streams[1], streams[2])
     shares = (1.0,) if level is None else _LOOKS
-    ends: list[JointDraws] = []
-    references: list[JointDraws] = []
+    end = reference = None
     for share in shares:
-        # With few replicates, the second look may need no further ones.
-        if n_more := _count_missing(ends, share * n_replicates):
-            ends.append(replicates.move_all(simulate_joint(model, n_more, streams[0])))
-        if n_more := _count_missing(references, share * n_reference):
-            references.append(simulate_joint(model, n_more, streams[3]))
-        end = _concatenate_draws(ends)
-        reference = _concatenate_draws(references)
+        end = _extend(
+            end,
+            share * n_replicates,
+            lambda size: replicates.move_all(simulate_joint(model, size, streams[0])),
+        )
+        reference = _extend(
+            reference,
+            share * n_reference,
+            lambda size: simulate_joint(model, size, streams[3]),
+        )
         p_values = {s.name: _ks_p_value(s, end, reference) for s in statistics}
         n_made = len(end.theta)
         acceptance_rate = replicates.n_accepted / (n_made * n_steps)
         report = InvarianceReport(p_values, acceptance_rate, n_made, len(shares))
-        if level is not None and report._is_clear(level):
+        # Beyond such a p-value, more replicates would hardly change the verdict.
+        clear = level is None or report.p_value < level
+        if clear or report._p_value_of_a_look > _CLEAR_P_VALUE:
             break
     return report
 
 
-def _count_missing(parts: list[JointDraws], wanted: float) -> int:
-    """Return how many draws the parts lack of the number that is wanted, rounded up."""
-    return int(np.ceil(wanted)) - sum(len(part.theta) for part in parts)
-
-
-def _concatenate_draws(parts: list[JointDraws]) -> JointDraws:
-    """Return the draws of several parts as one."""
-    return JointDraws(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+def _extend(
+    draws: JointDraws | None, wanted: float, make: Callable[[int], JointDraws]
+) -> JointDraws:
+    """Return the draws with those that they lack of a number, which is rounded up."""
+    if draws is None:
+        return make(int(np.ceil(wanted)))
+    # With few replicates, the second look may need no further ones.
+    if n_more := int(np.ceil(wanted)) - len(draws.theta):
+        return JointDraws(*map(np.concatenate, zip(draws, make(n_more), strict=True)))
+    return draws
 
 
 @dataclass

@@ -6,13 +6,13 @@ from bisect import bisect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 
 from .._typing import FloatArray
 from ..model.joint import LatentGP
-from .base import BatchedTransition, S, StepInfo, Transition, Tunable
+from .base import BatchedTransition, ChainState, S, StepInfo, Transition, Tunable
 from .metropolis import MetropolisHastings
 
 
@@ -79,8 +79,21 @@ class Mixture(BatchedTransition[S]):
         ]
 
 
+class DirectedState(ChainState, Protocol):
+    """What `DirectedPair` needs of a state, besides what its moves need; named tuples have it."""
+
+    @property
+    def direction(self) -> int:
+        """1 or -1, or 0 in a state that has none yet."""
+
+    def _replace(self, *, direction: int) -> Self: ...
+
+
+D = TypeVar("D", bound=DirectedState)
+
+
 @dataclass(frozen=True, eq=False)
-class DirectedPair(BatchedTransition[S]):
+class DirectedPair(BatchedTransition[D]):
     """A pair of opposite moves: a chain keeps its direction until a rejection reverses it.
 
     **Invariant:** leaves the target of its moves unchanged, times the uniform distribution of the
@@ -99,8 +112,8 @@ class DirectedPair(BatchedTransition[S]):
     Gustafson (1998), *A guided walk Metropolis algorithm*.
     """
 
-    ahead: MetropolisHastings[S]
-    back: MetropolisHastings[S]
+    ahead: MetropolisHastings[D]
+    back: MetropolisHastings[D]
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -109,22 +122,22 @@ class DirectedPair(BatchedTransition[S]):
 
     def start(
         self, model: LatentGP, theta: FloatArray, rng: np.random.Generator, **particles: Any
-    ) -> S | None:
+    ) -> D | None:
         """Return a state at theta; `particles` are arguments of the moves' `start`."""
         return self.ahead.start(model, theta, rng, **particles)
 
     def step_many(
-        self, model: LatentGP, states: Sequence[S], rngs: Sequence[np.random.Generator]
-    ) -> list[tuple[S, StepInfo]]:
+        self, model: LatentGP, states: Sequence[D], rngs: Sequence[np.random.Generator]
+    ) -> list[tuple[D, StepInfo]]:
         """Move in the direction of each state; a rejection reverses the direction."""
         directions = [
-            state.direction or (1 if rng.uniform() < 0.5 else -1)  # type: ignore[attr-defined]
+            state.direction or (1 if rng.uniform() < 0.5 else -1)
             for state, rng in zip(states, rngs, strict=True)
         ]
         chosen = [0 if direction > 0 else 1 for direction in directions]
         made = _step_chosen((self.ahead, self.back), chosen, model, states, rngs)
         return [
-            (state._replace(direction=direction if info.accepted else -direction), info)  # type: ignore[attr-defined]
+            (state._replace(direction=direction if info.accepted else -direction), info)
             for (state, info), direction in zip(made, directions, strict=True)
         ]
 
@@ -197,19 +210,18 @@ class Sweep(BatchedTransition[S]):
                     infos[chain].append(info)
                     # At fixed theta an evaluation of p(y | f) costs O(n), not O(n^2) or O(n^3).
                     costs[chain] += info.n_evaluations / (1 if move.moves_theta else len(state.f))
-        together = zip(states, infos, costs, strict=True)
-        return [(state, self._whole(own, cost)) for state, own, cost in together]
-
-    def _whole(self, infos: Sequence[StepInfo], cost: float) -> SweepInfo:
-        """Summarize all moves of a sweep as one step."""
-        return SweepInfo(
-            self.name,
-            any(info.accepted for info in infos),
-            float(np.mean([info.acceptance_probability for info in infos])),
-            cost,
-            any(info.failed for info in infos),
-            tuple(infos),
-        )
+        wholes = [
+            SweepInfo(
+                self.name,
+                any(info.accepted for info in own),
+                float(np.mean([info.acceptance_probability for info in own])),
+                cost,
+                any(info.failed for info in own),
+                tuple(own),
+            )
+            for own, cost in zip(infos, costs, strict=True)
+        ]
+        return list(zip(states, wholes, strict=True))
 
 
 def _step_chosen(

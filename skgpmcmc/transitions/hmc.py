@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -156,7 +156,7 @@ class Trajectory(HamiltonianOperator):
 
     def with_root(self, root: Root) -> Self:
         """Return the same trajectory with momenta of another shape."""
-        return self._with(root=root)
+        return replace(self, root=root)
 
 
 def _negative_hamiltonian(point: DensityPoint, momentum: FloatArray) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, Generic, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -183,7 +183,7 @@ class _Realization:
 
 
 @dataclass(frozen=True, eq=False)
-class DiscretizingMap(Transition[S], Generic[S]):
+class DiscretizingMap(Transition[S]):
     """Mapping to a discretizing chain: moves of a mark along a temporary chain on pi*.
 
     In each step a chain on pi* is run through the present theta, in both directions. A mark starts

@@ -115,7 +115,7 @@ class RandomWalk(Operator):
 
     def with_root(self, root: Root) -> Self:
         """Return the same random walk with steps of another shape."""
-        return self._with(root=root)
+        return replace(self, root=root)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,33 +205,24 @@ class MetropolisHastings(BatchedTransition[S]):
             model, [proposed[i][0] for i in leaving], [rngs[i] for i in leaving]
         )
         evaluated = dict(zip(leaving, found, strict=True))
-        return [
-            self._decide(model, state, *proposed[i], evaluated[i], rngs[i])
-            if i in evaluated
-            else (self.stay(state, rngs[i]), StepInfo(self.name, False, 0.0, 0.0))
-            for i, state in enumerate(states)
-        ]
-
-    def _decide(
-        self,
-        model: LatentGP,
-        state: S,
-        theta: FloatArray,
-        log_hastings: float,
-        found: EvaluatedState[S] | None,
-        rng: np.random.Generator,
-    ) -> tuple[S, StepInfo]:
-        """Accept or reject theta'; `found` has the target there."""
-        if found is None:
-            return self.stay(state, rng), rejection_info(self.name, model, theta)
-        log_ratio = found.log_target - self.log_target(state) + log_hastings
-        accepted, probability = metropolis_accepts(log_ratio, rng)
-        if not accepted:
-            return self.stay(state, rng), StepInfo(self.name, False, probability)
-        moved = self.complete(found, rng)
-        if moved is None:
-            return self.stay(state, rng), rejection_info(self.name, model, theta)
-        return moved, StepInfo(self.name, True, probability)
+        made = []
+        steps = enumerate(zip(states, proposed, rngs, strict=True))
+        for i, (state, (theta, log_hastings), rng) in steps:
+            there = evaluated.get(i)
+            moved = None
+            if i not in evaluated:
+                info = StepInfo(self.name, False, 0.0, 0.0)
+            elif there is None:
+                info = rejection_info(self.name, model, theta)
+            else:
+                log_ratio = there.log_target - self.log_target(state) + log_hastings
+                info = StepInfo(self.name, *metropolis_accepts(log_ratio, rng))
+                if info.accepted:
+                    moved = self.complete(there, rng)
+                    if moved is None:
+                        info = rejection_info(self.name, model, theta)
+            made.append((self.stay(state, rng) if moved is None else moved, info))
+        return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -74,11 +74,11 @@ class Operator(ABC):
 
     def with_log_scale(self, log_scale: float) -> Self:
         """Return the same operator with another scale."""
-        return self._with(log_scale=log_scale)
+        return replace(self, log_scale=log_scale)  # type: ignore[type-var]
 
     def with_target(self, target_acceptance: float) -> Self:
         """Return the same operator, to be tuned to another acceptance rate."""
-        return self._with(target_acceptance=target_acceptance)
+        return replace(self, target_acceptance=target_acceptance)  # type: ignore[type-var]
 
     def with_root(self, root: Root) -> Self:
         """Return the same operator with steps of another shape; by default unchanged."""
@@ -88,9 +88,6 @@ class Operator(ABC):
         """Return the operator with steps in the shape of a covariance, and a scale to suit it."""
         shaped = self.with_root(DenseRoot.of_covariance(covariance))
         return shaped.with_log_scale(self.typical_log_scale(len(covariance)))
-
-    def _with(self, **changes: Any) -> Self:
-        return replace(self, **changes)  # type: ignore[type-var]
 
 
 class OperatorUpdate(Tunable[S]):

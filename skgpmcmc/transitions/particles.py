@@ -13,6 +13,7 @@ import numpy as np
 from .._typing import FloatArray
 from ..importance.estimate import ImportanceEstimate, estimate_many, weigh_many
 from ..model.joint import LatentGP
+from ..numerics.linalg import log_mean
 from .base import BatchedTransition, StepInfo
 from .elliptical_slice import EllipticalSlice
 from .pseudo_marginal import PseudoMarginalState
@@ -58,32 +59,28 @@ class RetainedParticle(_ParticleMove):
         rngs: Sequence[np.random.Generator],
     ) -> list[tuple[PseudoMarginalState, StepInfo]]:
         """Draw a particle, move it, and put it back with its new weight."""
-        moved = [self._move_one(model, *own) for own in zip(states, rngs, strict=True)]
+        chosen = []
+        columns = []
+        for state, rng in zip(states, rngs, strict=True):
+            _ = state.density.factorize()  # a stored state has no factors
+            index = state.estimate.draw_index(rng)
+            latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
+            for _ in range(self.n_steps):
+                latent, _ = EllipticalSlice().step(model, latent, rng)
+            chosen.append(index)
+            columns.append(latent.f[:, None])
         densities = [state.density for state in states]
-        columns = [f[:, None] for _, f in moved]
         weights = weigh_many(model, densities, columns, defensive=self.defensive)
-        return [
-            self._put_back(state, index, f, float(log_weight[0]))
-            for state, (index, f), log_weight in zip(states, moved, weights, strict=True)
-        ]
-
-    def _move_one(
-        self, model: LatentGP, state: PseudoMarginalState, rng: np.random.Generator
-    ) -> tuple[int, FloatArray]:
-        """Draw a particle by weight, and move it; returns its position and the new f."""
-        _ = state.density.factorize()  # a stored state has no factors
-        index = state.estimate.draw_index(rng)
-        latent = model.state_in(state.density.q.prior, state.estimate.particles[:, index])
-        for _ in range(self.n_steps):
-            latent, _ = EllipticalSlice().step(model, latent, rng)
-        return index, latent.f
-
-    def _put_back(
-        self, state: PseudoMarginalState, index: int, f: FloatArray, log_weight: float
-    ) -> tuple[PseudoMarginalState, StepInfo]:
-        estimate = state.estimate.with_particle(index, f, log_weight)
-        info = StepInfo(self.name, True, 1.0, 1.0 / len(f))
-        return state._replace(estimate=estimate, f=f), info
+        made = []
+        for state, index, f, log_weight in zip(states, chosen, columns, weights, strict=True):
+            particles = state.estimate.particles.copy(order="K")
+            log_weights = state.estimate.log_weights.copy()
+            particles[:, index] = f[:, 0]
+            log_weights[index] = log_weight[0]
+            estimate = ImportanceEstimate(log_mean(log_weights), particles, log_weights)
+            info = StepInfo(self.name, True, 1.0, 1.0 / len(f))
+            made.append((state._replace(estimate=estimate, f=f[:, 0]), info))
+        return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,13 +116,8 @@ class ParticleRefresh(_ParticleMove):
             defensive=self.defensive,
             retained=[state.estimate.draw(rng) for state, rng in zip(states, rngs, strict=True)],
         )
-        return [
-            self._with_particles(state, estimate, rng)
-            for state, estimate, rng in zip(states, estimates, rngs, strict=True)
-        ]
-
-    def _with_particles(
-        self, state: PseudoMarginalState, estimate: ImportanceEstimate, rng: np.random.Generator
-    ) -> tuple[PseudoMarginalState, StepInfo]:
-        info = StepInfo(self.name, True, 1.0, len(estimate.log_weights) / len(state.f))
-        return state._replace(estimate=estimate, f=estimate.draw(rng)), info
+        made = []
+        for state, estimate, rng in zip(states, estimates, rngs, strict=True):
+            info = StepInfo(self.name, True, 1.0, len(estimate.log_weights) / len(state.f))
+            made.append((state._replace(estimate=estimate, f=estimate.draw(rng)), info))
+        return made

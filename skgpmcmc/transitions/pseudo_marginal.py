@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -121,11 +122,11 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
     ) -> list[EvaluatedState[PseudoMarginalState] | None]:
         """Return every theta with fresh particles; for `retained` see `start`."""
         keeps = [None] * len(thetas) if retained is None else retained
-        densities = {
-            i: density
-            for i, theta in enumerate(thetas)
-            if (density := self._density(model, theta)) is not None
-        }
+        densities: dict[int, Density] = {}
+        for i, theta in enumerate(thetas):
+            if np.isfinite(model.hyperprior.log_prob(theta)):
+                with suppress(NotPositiveDefiniteError):
+                    densities[i] = self.reference.at(model, theta).factorize()
         estimates = estimate_many(
             model,
             list(densities.values()),
@@ -142,15 +143,6 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
                 state = PseudoMarginalState(thetas[i], log_hyperprior, density, estimate, f)
                 found[i] = EvaluatedState(state, self.log_target(state))
         return found
-
-    def _density(self, model: LatentGP, theta: FloatArray) -> Density | None:
-        """Return the importance density; None outside the prior's support, or if K is singular."""
-        if not np.isfinite(model.hyperprior.log_prob(theta)):
-            return None
-        try:
-            return self.reference.at(model, theta).factorize()
-        except NotPositiveDefiniteError:
-            return None
 
     def log_target(self, state: PseudoMarginalState) -> float:
         """Log of the estimate times p(theta)."""
@@ -176,20 +168,17 @@ class PseudoMarginalMetropolis(MetropolisHastings[PseudoMarginalState]):
         try:
             density = self.reference.at(model, theta).factorize()
             n = self._n_draws(theta)
-            estimates = np.array(
-                [
-                    importance_estimate(
-                        model, density, n, rng, defensive=self.defensive
-                    ).log_likelihood
-                    for _ in range(n_replicates)
-                ]
-            )
+            estimates = [
+                importance_estimate(model, density, n, rng, defensive=self.defensive)
+                for _ in range(n_replicates)
+            ]
         except NotPositiveDefiniteError:
             return float("nan")
-        if not np.isfinite(estimates).all():
+        log_likelihoods = [estimate.log_likelihood for estimate in estimates]
+        if not np.isfinite(log_likelihoods).all():
             return float("inf")
         with np.errstate(over="ignore"):  # a spread beyond 1e154 counts as infinite
-            return float(np.std(estimates, ddof=1))
+            return float(np.std(log_likelihoods, ddof=1))
 
     def _n_draws(self, theta: FloatArray) -> int:
         count = self.n_importance

@@ -166,16 +166,21 @@ class RiemannianTrajectory(HamiltonianOperator):
         if point.geometry is not None:
             begun = point.geometry.momentum(z)
             end = flow.follow(point, begun, n_steps)
-        if end is None:
-            return self._failed(point, flow)
-        log_ratio = _log_phase_density(*end) - _log_phase_density(point, begun)
-        accepted, probability = metropolis_accepts(log_ratio, rng)
-        # The reverse trajectory is expensive, and only needed for a proposal that is accepted.
-        if accepted and not self._returns(flow, (point, begun), end, n_steps):
-            return self._failed(point, flow)
-        return Outcome(
-            end[0] if accepted else point, accepted, probability, _count_evaluations(point, flow)
-        )
+        moved = point
+        accepted = False
+        probability = 0.0
+        failed = end is None
+        if end is not None:
+            log_ratio = _log_phase_density(*end) - _log_phase_density(point, begun)
+            accepted, probability = metropolis_accepts(log_ratio, rng)
+            moved = end[0] if accepted else point
+            # The reverse trajectory is expensive, and only needed for an accepted proposal.
+            failed = accepted and not self._returns(flow, (point, begun), end, n_steps)
+        # A point with a metric costs as much as an evaluation at another theta.
+        n_evaluations = flow.n_points * len(point.position)
+        if failed:
+            return Outcome(point, False, 0.0, n_evaluations, failed=True)
+        return Outcome(moved, accepted, probability, n_evaluations)
 
     def _returns(
         self, flow: GeneralizedLeapfrog, begin: PhasePoint, end: PhasePoint, n_steps: int
@@ -189,14 +194,6 @@ class RiemannianTrajectory(HamiltonianOperator):
             np.abs(found - begun).max() <= self.return_tolerance * (1.0 + np.abs(begun).max())
             for begun, found in pairs
         )
-
-    def _failed(self, point: LatentPoint, flow: GeneralizedLeapfrog) -> Outcome:
-        return Outcome(point, False, 0.0, _count_evaluations(point, flow), failed=True)
-
-
-def _count_evaluations(point: LatentPoint, flow: GeneralizedLeapfrog) -> int:
-    """Count evaluations: a point with a metric costs as much as an evaluation at another theta."""
-    return flow.n_points * len(point.position)
 
 
 def _log_phase_density(point: LatentPoint, momentum: FloatArray) -> float:

@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import linalg, ndimage
 
-from .._typing import BoolArray, FloatArray, IntArray
-from .surrogate import ComparableDensity
+from .._typing import BoolArray, FloatArray
+from .surrogate import CheapDensity
 
 #: Step of a rotation along each axis, as a share of the torus. Averages have about half of the
 #: variance of those with a low-discrepancy step (powers of the inverse root of x^(p + 1) = x + 1).
@@ -62,7 +62,7 @@ class GridDensity:
     @classmethod
     def of(
         cls,
-        target: ComparableDensity,
+        target: CheapDensity,
         seeds: FloatArray,
         root: FloatArray,
         depth: float,
@@ -78,7 +78,7 @@ class GridDensity:
 
         Parameters
         ----------
-        target : ComparableDensity
+        target : CheapDensity
             Density that is evaluated on the grid.
         seeds : ndarray of shape (k, p)
             Points with much of the density, such as modes.
@@ -100,17 +100,20 @@ class GridDensity:
 
         def evaluate_on(axes: FloatArray) -> tuple[FloatArray, BoolArray]:
             """Evaluate the log density on a grid, layer by layer; returns it with the region."""
-            theta = center + _make_mesh(axes) @ root.T
-            layers = np.split(theta, axes.shape[1])
-            log_prob = np.stack([target.log_prob(layer) for layer in layers])
-            log_prob = log_prob.reshape([axes.shape[1]] * p)
-            places = (z - axes[:, 0]) / (axes[:, 1] - axes[:, 0])
-            return log_prob, _select_connected(log_prob > limit, np.rint(places).astype(int))
+            m = axes.shape[1]
+            mesh = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, p)
+            layers = np.split(center + mesh @ root.T, m)
+            log_prob = np.stack([target.log_prob(layer) for layer in layers]).reshape([m] * p)
+            # The region consists of the parts with density that are connected to a seed.
+            matters = log_prob > limit
+            places = np.rint((z - axes[:, 0]) / (axes[:, 1] - axes[:, 0])).astype(int)
+            at = tuple(np.clip(places, 0, m - 1).T)
+            matters[at] = True
+            parts, _ = ndimage.label(matters)
+            return log_prob, np.isin(parts, parts[at])
 
         ends = z.min(axis=0) - reach, z.max(axis=0) + reach
-        for _ in range(
-            _N_GRID_POINTS >> p
-        ):  # far fewer, as priors have little mass outside of a box
+        for _ in range(_N_GRID_POINTS >> p):  # fewer, as priors have little mass outside of a box
             axes = np.linspace(*ends, _N_GRID_POINTS >> p).T
             log_prob, found = evaluate_on(axes)
             wanted = _fit_grid_ends(found, axes)
@@ -213,19 +216,6 @@ class GridDensity:
 
 def _whiten(root: FloatArray, theta: FloatArray) -> FloatArray:
     return np.asarray(linalg.solve_triangular(root, theta.T, lower=True, check_finite=False).T)
-
-
-def _make_mesh(axes: FloatArray) -> FloatArray:
-    """All points of a grid; (m^p, p)."""
-    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-
-
-def _select_connected(matters: BoolArray, seeds: IntArray) -> BoolArray:
-    """Return the parts of a region that are connected to seeds (k, p) of a grid."""
-    at = tuple(np.clip(seeds, 0, np.array(matters.shape) - 1).T)
-    matters[at] = True
-    parts, _ = ndimage.label(matters)
-    return np.asarray(np.isin(parts, parts[at]))
 
 
 def _fit_grid_ends(found: BoolArray, axes: FloatArray) -> tuple[FloatArray, FloatArray]:

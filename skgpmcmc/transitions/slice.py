@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, TypeVar
 
 import numpy as np
@@ -105,12 +105,12 @@ class UnivariateSlice(Operator):
 
     def reverse(self) -> Self:
         """Return the same updates in the opposite order, as each is reversible."""
-        return self._with(backwards=not self.backwards)
+        return replace(self, backwards=not self.backwards)
 
     def by_coordinate(self, dim: int) -> list[Self]:
         """Return the updates of single coordinates."""
         axes = range(dim) if self.axes is None else self.axes
-        return [self._with(axes=(axis,)) for axis in axes] or [self]
+        return [replace(self, axes=(axis,)) for axis in axes] or [self]
 
     def typical_log_scale(self, dim: int) -> float:
         """Return the current scale, as slices need no tuning."""
@@ -118,7 +118,7 @@ class UnivariateSlice(Operator):
 
     def with_spreads_of(self, covariance: FloatArray) -> UnivariateSlice:
         """Return the same updates with widths from the variance of each coordinate."""
-        return self._with(spreads=tuple(np.sqrt(covariance.diagonal()).tolist()))
+        return replace(self, spreads=tuple(np.sqrt(covariance.diagonal()).tolist()))
 
     def _move_along(
         self, line: _Line, axis: FloatArray, point: Point, rng: np.random.Generator

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from scipy.special import gammaln
 
-from .._typing import BoolArray, FloatArray
+from .._typing import FloatArray
 from ..numerics.dynamics import DensityPoint, tune_log_scale
 from ..numerics.linalg import cholesky, log_sum
 from .hmc import Trajectory
@@ -26,12 +26,8 @@ class CheapDensity(Protocol):
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log density (...) and its gradient (..., p) at theta (..., p)."""
 
-
-class ComparableDensity(CheapDensity, Protocol):
-    """A cheap density that can be evaluated faster without its gradient."""
-
     def log_prob(self, theta: FloatArray) -> FloatArray:
-        """Log density (...) at theta (..., p)."""
+        """Log density (...) at theta (..., p), which is faster without the gradient."""
 
 
 class CheapPoint(NamedTuple):
@@ -47,16 +43,6 @@ class CheapPoint(NamedTuple):
         return cls(theta, *target.value_and_gradient(theta))
 
 
-def _select_accepted(accepted: BoolArray, new: CheapPoint, old: CheapPoint) -> CheapPoint:
-    """Return a batch with the new points where accepted, and the old points elsewhere."""
-    wide = accepted[..., None]
-    return CheapPoint(
-        np.where(wide, new.position, old.position),
-        np.where(accepted, new.log_density, old.log_density),
-        np.where(wide, new.gradient, old.gradient),
-    )
-
-
 def follow_trajectories(
     trajectory: Trajectory, target: CheapDensity, points: CheapPoint, rng: np.random.Generator
 ) -> tuple[CheapPoint, FloatArray]:
@@ -68,7 +54,13 @@ def follow_trajectories(
     assert path.end is not None  # a batch always has an end; points without density have -inf
     log_ratio = np.where(np.isfinite(log_ratio), log_ratio, -np.inf)
     accepted = np.log1p(-rng.uniform(size=log_ratio.shape)) < log_ratio
-    return _select_accepted(accepted, path.end, points), np.exp(np.minimum(log_ratio, 0.0))
+    wide = accepted[..., None]
+    moved = CheapPoint(
+        np.where(wide, path.end.position, points.position),
+        np.where(accepted, path.end.log_density, points.log_density),
+        np.where(wide, path.end.gradient, points.gradient),
+    )
+    return moved, np.exp(np.minimum(log_ratio, 0.0))
 
 
 def covariance_root(draws: FloatArray) -> FloatArray:
@@ -166,9 +158,7 @@ class IndependenceMetropolis:
     proposal: TMixture
     n_candidates: int
 
-    def move(
-        self, target: ComparableDensity, point: DensityPoint, rng: np.random.Generator
-    ) -> Outcome:
+    def move(self, target: CheapDensity, point: DensityPoint, rng: np.random.Generator) -> Outcome:
         """Accept or reject one candidate after the other; returns the last accepted one.
 
         The returned point has no gradient. The acceptance probability of the whole move is not
@@ -178,23 +168,17 @@ class IndependenceMetropolis:
         log_prob = target.log_prob(theta)
         log_weights = log_prob - self.proposal.log_prob(theta)
         current = point.log_density - self.proposal.log_prob(point.position[None])[0]
-        at = _find_last_accepted(log_weights, current, rng)
+        # A candidate is accepted if its margin exceeds the log weight of the current point.
+        margins = log_weights - np.log1p(-rng.uniform(size=len(log_weights)))
+        at = -1
+        for i in range(len(log_weights)):
+            if margins[i] > current:
+                current = log_weights[i]
+                at = i
         if at < 0:
             return Outcome(point, False, 0.0, self.n_candidates)
         end = CheapPoint(theta[at], log_prob[at], None)
         return Outcome(end, True, 1.0, self.n_candidates)
-
-
-def _find_last_accepted(log_weights: FloatArray, current: float, rng: np.random.Generator) -> int:
-    """Find the last accepted candidate, -1 if none; `current` is the log weight of the point."""
-    # A candidate is accepted if its margin exceeds the log weight of the current point.
-    margins = log_weights - np.log1p(-rng.uniform(size=len(log_weights)))
-    last = -1
-    for i in range(len(log_weights)):
-        if margins[i] > current:
-            current = log_weights[i]
-            last = i
-    return last
 
 
 def independence_acceptance(log_weights: FloatArray, shares: FloatArray | None = None) -> float:

@@ -91,7 +91,7 @@ def test_two_points_by_quadrature(approximation, name):
 
 
 @pytest.mark.parametrize(("approximation", "name"), PAIRS)
-def test_what_every_approximation_promises(approximation, name):
+def test_check_approximation_passes(approximation, name):
     plain = {"ep": EP(), "laplace": Laplace(), "exact": Exact()}[approximation]
     heavy = name == "student-t"
     tolerance = 0.6 if heavy else 0.2  # two modes for two points, unless they agree

@@ -69,7 +69,7 @@ def covariance_of(q):
 # --- the likelihood -------------------------------------------------------------------------------
 
 
-def test_log_probabilities():
+def test_log_prob_is_that_of_log_softmax():
     expected = log_softmax(F.reshape(C, N), axis=0)
     likelihood = Softmax(C)
     assert_allclose(np.log(likelihood.probabilities(F)), expected.ravel(), rtol=1e-12)
@@ -108,7 +108,7 @@ def test_frequencies_of_drawn_classes():
     assert_allclose(np.bincount(y.astype(int)) / 20_000, expected, atol=0.015)
 
 
-def test_weights_multiply_rows():
+def test_weights_multiply_log_prob_and_slopes():
     plain, weighted = Observations(Softmax(C), Y), Observations(Softmax(C), Y, weight=WEIGHT)
     assert_allclose(weighted.log_prob(F), WEIGHT * plain.log_prob(F))
     expected = np.tile(WEIGHT, C) * plain.derivatives(F).first
@@ -215,7 +215,7 @@ def test_laplace_is_at_the_mode(model):
     assert_allclose(model.observations.derivatives(q.mean).first, q.weights, atol=1e-8)
 
 
-def test_gradient(model):
+def test_the_gradient_of_the_log_evidence(model):
     laplace = Laplace(tol=1e-20)
     theta = theta_of(model)
     gradient = laplace.gradient(model, laplace.fit(model, theta))

@@ -128,7 +128,7 @@ def test_few_design_points_are_enough(model, size):
     assert np.isfinite(q.weights).all()
 
 
-def test_precisions_that_vanish(model):
+def test_sites_without_precision_stay_without_effect(model):
     """Sites of no precision, as of points that were not observed, stay without consequence."""
     _, sites = interpolated(model, EP())
     blank = np.arange(25) < 5

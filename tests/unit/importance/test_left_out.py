@@ -8,7 +8,6 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP, Laplace
-from skgpmcmc.importance import left_out
 from skgpmcmc.importance.interpolated import InterpolatedSites
 from skgpmcmc.importance.left_out import DensityQuery, FittedPosterior
 from skgpmcmc.likelihoods import (
@@ -214,15 +213,12 @@ def test_rows_of_many_inputs_against_fits_without_them(name):
     assert abs(np.sum(found - refitted)) < 0.06
 
 
-def test_first_order_is_not_enough_where_all_others_change(monkeypatch):
+def test_ep_is_fitted_again_where_all_others_change():
     """One return is ten times as large as all others, which are why f is not as high as it says."""
     y = np.array([1.0, -0.8, 1.3, 10.0, *np.tile([0.9, -1.1], 5)])
     settled, query, refitted = many("volatility", y)
     assert_allclose(settled.log_density_given(query), refitted, atol=0.03)
-    monkeypatch.setattr(left_out, "_STRONG_RESPONSE", np.inf)
-    first_order = settled.log_density_given(query)
     cavities = settled._replace(refit_by=None).log_density_given(query)
-    assert np.abs(first_order - refitted).max() > 0.3
     assert np.abs(cavities - refitted).max() > 1.0
 
 

@@ -58,7 +58,7 @@ def test_distribution_function_of_volatility(y):
 
 
 @in_one_test("likelihood", [Poisson(), NegativeBinomial(3.0)], ids=lambda law: law.name)
-def test_it_rises_between_counts_as_well(likelihood):
+def test_the_distribution_function_of_counts_rises_between_counts(likelihood):
     y = np.linspace(0.0, 12.0, 49)[:, None]
     at_most = likelihood.predictive_cdf(y, np.full((49, 2), 1.0), np.full((49, 1), 0.2))
     assert np.all(np.diff(at_most, axis=0) > 0.0)

@@ -7,6 +7,7 @@ from scipy import integrate, special, stats
 
 from skgpmcmc.likelihoods import (
     Gaussian,
+    Logit,
     NegativeBinomial,
     OrdinalProbit,
     Poisson,
@@ -19,6 +20,8 @@ from skgpmcmc.testing import check_likelihood
 from ...helpers import in_one_test
 
 CASES = {
+    "probit": (Probit(), [-1.0, 1.0]),
+    "logit": (Logit(), [-1.0, 1.0]),
     "poisson": (Poisson(), [2.0]),
     "fractional poisson": (Poisson(fractional=True), [0.0, 2.5]),
     "negative binomial": (NegativeBinomial(shape=1.7), [9.0]),

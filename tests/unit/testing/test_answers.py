@@ -55,6 +55,6 @@ def test_chains_that_never_reach_a_tail_are_not_right():
     assert np.isfinite(z).all()
 
 
-def test_means_alone():
+def test_a_reference_without_quantiles_compares_means():
     samples = np.random.default_rng(0).standard_normal((4, 500, 2))
     assert exact_answer_test(samples, Reference(np.zeros(2))).z.shape == (2, 1)

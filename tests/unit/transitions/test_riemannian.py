@@ -276,7 +276,7 @@ def test_points_with_a_metric_are_counted():
 
 
 @pytest.mark.parametrize(("uniform", "looks_back"), [(0.1, True), (0.0, False)])
-def test_both_ways_are_counted(uniform, looks_back):
+def test_the_way_back_is_counted_where_it_is_followed(uniform, looks_back):
     """The way back is followed only where the ratio accepts."""
     way = "back"
     *_, conditional = begun(way)

@@ -44,22 +44,14 @@ def whitened(q):
 @functools.cache
 def sequential_of(n_rows, likelihood="probit"):
     """Of three densities; their length-scales are short, so that no row determines another."""
-    model, found = (
-        model_of(N, 3, likelihood).with_observations(offset=np.linspace(-1.0, 1.0, N)),
-        [],
-    )
+    model = model_of(N, 3, likelihood).with_observations(offset=np.linspace(-1.0, 1.0, N))
+    found = []
     for theta in np.log([[30.0, 0.2], [2.0, 0.2], [200.0, 0.25]]):
-        q = whitened(EP().at(model, theta))
-        rows = np.arange(n_rows)
-        found.append(
-            SequentialApproximation(q, model.observations_at(theta), rows).factorize()._sequential
-        )
+        q, observed = whitened(EP().at(model, theta)), model.observations_at(theta)
+        density = SequentialApproximation(q, observed, np.arange(n_rows)).factorize()
+        found.append(density._sequential)
     assert [len(sequential.rows) for sequential in found] == [n_rows] * 3
     return found
-
-
-def jobs_of(sequential, sizes):
-    return list(zip(sequential, map(np.random.default_rng, range(3)), sizes, strict=True))
 
 
 @in_one_test("likelihood", ["probit", "logit"])
@@ -68,16 +60,16 @@ def jobs_of(sequential, sizes):
 def test_sequential_rows_of_several_densities_at_once(n_rows, sizes, likelihood):
     sequential = sequential_of(n_rows, likelihood)
     factors = sequential[0].factors
-    pairs = zip(factors.draw(jobs_of(sequential, sizes)), jobs_of(sequential, sizes), strict=True)
-    for at_once, job in pairs:
-        for part, other in zip(at_once, factors.draw([job])[0], strict=True):
-            assert_array_equal(part, other)
+    together = factors.draw(sequential, [np.random.default_rng(i) for i in range(3)], sizes)
     rng = np.random.default_rng(5)
     deltas = [3.0 * rng.standard_normal((N, m)) for m in sizes]
-    jobs = list(zip(sequential, deltas, strict=True))
-    for at_once, job in zip(factors.log_ratios(jobs), jobs, strict=True):
-        assert at_once.shape == job[1].shape[1:]
-        assert_array_equal(at_once, factors.log_ratios([job])[0])
+    ratios = factors.log_ratios(sequential, deltas)
+    for i, own in enumerate(sequential):
+        (alone,) = factors.draw([own], [np.random.default_rng(i)], sizes[i : i + 1])
+        for part, other in zip(together[i], alone, strict=True):
+            assert_array_equal(part, other)
+        assert ratios[i].shape == (sizes[i],)
+        assert_array_equal(ratios[i], factors.log_ratios([own], deltas[i : i + 1])[0])
 
 
 @in_one_test("n_rows", [5, 64])
@@ -98,7 +90,7 @@ def test_sequential_rows_follow_each_other_within_blocks_and_between(n_rows):
             # cavity has the mean of that and of the site taken out.
             before = spread[k] ** 2 * ((mean - offset[k]) / cavity[k] + shift[k])
             u[k] = (f - before) / spread[k]
-        ((drawn, _),) = sequential.factors.draw([(sequential, np.random.default_rng(7), 3)])
+        ((drawn, _),) = sequential.factors.draw([sequential], [np.random.default_rng(7)], [3])
         assert_allclose(drawn, u, rtol=1e-7, atol=1e-9)
 
 
