@@ -51,9 +51,8 @@ class SurrogateData(Parameterization):
         g = state.f + np.sqrt(factors.noise) * rng.standard_normal(len(state.f))
         v = state.prior.whiten_by_input(state.f, rng)
         used = state.prior.root.pivots
-        v[used] = linalg.transposed_lower_product(factors.factor, v[used]) - factors.whitened_shift(
-            g
-        )
+        standardized = linalg.lower_product(factors.factor, v[used], transpose=True)
+        v[used] = standardized - factors.whitened_shift(g)
         return _SurrogateVariables(g, v)
 
     def relocate(
