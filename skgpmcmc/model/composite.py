@@ -168,13 +168,8 @@ def _composite_matrix(
     covariance: CompositeCovariance, theta: FloatArray, new: CrossCovariance
 ) -> FloatArray:
     """Combine the cross matrices of the parts, each by its fastest method."""
-    return covariance.combine(*_cross_matrices(covariance, theta, new))
-
-
-def _cross_matrices(
-    covariance: CompositeCovariance, theta: FloatArray, new: CrossCovariance
-) -> list[FloatArray]:
-    return [cross_matrix(part, own, new) for part, own in covariance.split_theta(theta)]
+    parts = covariance.split_theta(theta)
+    return covariance.combine(*(cross_matrix(part, own, new) for part, own in parts))
 
 
 @contract_cross.register(CompositeCovariance)
@@ -186,9 +181,9 @@ def _contract_composite(
     K: FloatArray,
 ) -> FloatArray:
     """Return the contraction by the chain rule."""
-
-    def contract(part: Covariance, own: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
-        """Return the contraction of one part."""
-        return contract_cross(part, own, new, A, K)
-
-    return covariance.contract_parts(theta, A, _cross_matrices(covariance, theta, new), contract)
+    return covariance.contract_parts(
+        theta,
+        A,
+        [cross_matrix(part, own, new) for part, own in covariance.split_theta(theta)],
+        lambda part, own, *A_and_K: contract_cross(part, own, new, *A_and_K),
+    )

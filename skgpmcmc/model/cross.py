@@ -36,13 +36,9 @@ def _stationary_matrix(
     if not covariance.anisotropic:
         return covariance.cross(theta, new)
     constant, length_scale = covariance.values(theta)
-    D = _distances(covariance, covariance.X / length_scale, new.X_new / length_scale)
+    Z = covariance.X / length_scale
+    D = squared_distances(Z, new.X_new / length_scale, exact=covariance.nu == 0.5).T
     return correlation(covariance.nu, D, constant=constant, out=D)
-
-
-def _distances(covariance: ConstantTimesStationary, Z: FloatArray, Z_new: FloatArray) -> FloatArray:
-    """Return squared distances; (n, m), Fortran order."""
-    return squared_distances(Z, Z_new, exact=covariance.nu == 0.5).T
 
 
 @singledispatch
@@ -91,13 +87,10 @@ def _contract_stationary(
         Z = covariance.X / length_scale
         Z_new = new.X_new / length_scale
         if covariance.nu < np.inf:  # for RBF the slope c g is K
-            D = _distances(covariance, Z, Z_new)
+            D = squared_distances(Z, Z_new, exact=covariance.nu == 0.5).T
             weighted = A * (constant * correlation_slope(covariance.nu, D))
         middle = Z.mean(axis=0)
-        columns = CenteredInputs.of(Z, middle)
-        new_columns = CenteredInputs.of(Z_new, middle)
-        by_feature = contract_distances(columns, new_columns, weighted)
-        gradient[covariance.of_length_scale] = (
-            by_feature if covariance.anisotropic else by_feature.sum()
-        )
+        centered = CenteredInputs.of(Z, middle), CenteredInputs.of(Z_new, middle)
+        slopes = contract_distances(*centered, weighted)
+        gradient[covariance.of_length_scale] = slopes if covariance.anisotropic else slopes.sum()
     return gradient

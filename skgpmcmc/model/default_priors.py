@@ -349,12 +349,8 @@ def _variance_prior(place: HyperparameterPlace) -> DefaultPrior:
 
 
 def _length_prior(place: HyperparameterPlace) -> DefaultPrior:
-    law = _find_length_law(place)
+    law = _fit_law_between(*length_bounds(place.X, per_feature=place.per_feature))
     return _lognormal_prior(*law, "default: length-scale, from distances of the inputs")
-
-
-def _find_length_law(place: HyperparameterPlace) -> tuple[float, float]:
-    return _fit_law_between(*length_bounds(place.X, per_feature=place.per_feature))
 
 
 def _fit_law_between(low: float, high: float) -> tuple[float, float]:
@@ -386,7 +382,7 @@ def _gamma_prior(place: HyperparameterPlace) -> DefaultPrior:
         return _lognormal_prior(offset, 2.0 * _NUMBER[1], origin)
     if metric not in ("rbf", "laplacian", "chi2"):
         return _lognormal_prior(*_NUMBER, f"default of no unit: metric {metric!r}")
-    length, log_sd = _find_length_law(place)
+    length, log_sd = _fit_law_between(*length_bounds(place.X, per_feature=place.per_feature))
     if metric == "rbf":
         origin = "default: 1 / (2 length-scale^2), from distances of the inputs"
         return _lognormal_prior(0.5 * length**-2.0, 2.0 * log_sd, origin)

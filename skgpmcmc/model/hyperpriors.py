@@ -382,26 +382,22 @@ def _find_form(distribution: Any, *, positive: bool) -> _Coefficients | _Numeric
     """Return the coefficients of a distribution, or its density if it is not of this form."""
     family = type(distribution.dist)
     shapes, loc, scale = parameters_of(distribution)
-    numerical = _NumericalPrior(distribution, positive=positive)
-    if not positive:
+    if not positive and family is type(stats.norm):
         # The log of a log-normal variable is normal.
-        normal = family is type(stats.norm)
-        of_lognormal = _FAMILY_COEFFICIENTS[type(stats.lognorm)]
-        return of_lognormal(float(loc), float(scale)) if normal else numerical
-    # With a location only the uniform density keeps this form: it is constant everywhere.
-    if loc != 0.0 and family is not type(stats.uniform):
-        return numerical
-    if family is type(stats.halfcauchy):
+        return _FAMILY_COEFFICIENTS[type(stats.lognorm)](float(loc), float(scale))
+    if positive and loc == 0.0 and family is type(stats.halfcauchy):
         return _HalfCauchyPrior(distribution)
-    if family not in _FAMILY_COEFFICIENTS:
-        return numerical
-    with np.errstate(all="ignore"):
-        coefficients = _FAMILY_COEFFICIENTS[family](float(np.log(scale)), *shapes)
-        ends = np.array([[-LOG_SCALE_LIMIT], [LOG_SCALE_LIMIT]])
-        total, slope = _ThetaDensity([coefficients]).value_and_slope(ends)
-    # All terms are largest at the ends: if they are finite there, no call overflows between.
-    finite = np.all(np.isfinite(total)) and np.all(np.isfinite(slope))
-    return coefficients if finite else numerical
+    # With a location only the uniform density keeps this form: it is constant everywhere.
+    in_place = loc == 0.0 or family is type(stats.uniform)
+    if positive and in_place and family in _FAMILY_COEFFICIENTS:
+        with np.errstate(all="ignore"):
+            coefficients = _FAMILY_COEFFICIENTS[family](float(np.log(scale)), *shapes)
+            ends = np.array([[-LOG_SCALE_LIMIT], [LOG_SCALE_LIMIT]])
+            total, slope = _ThetaDensity([coefficients]).value_and_slope(ends)
+        # All terms are largest at the ends: if they are finite there, no call overflows between.
+        if np.all(np.isfinite(total)) and np.all(np.isfinite(slope)):
+            return coefficients
+    return _NumericalPrior(distribution, positive=positive)
 
 
 class _NumericalPrior:

@@ -149,13 +149,30 @@ def full_root(K: FloatArray) -> PivotedRoot:
 
 
 def _find_pivoted_root(K: FloatArray) -> PivotedRoot:
-    """Return the root for the smallest tolerance at which K is positive semidefinite."""
-    rougher = [share * float(K.diagonal().max()) for share in _ROUGHER_TOLERANCES]
+    """Return the root for the smallest tolerance at which K is positive semidefinite.
+
+    The pivot is the input of largest residual variance, while that is above the tolerance. Full
+    pivoting keeps the residual small (Higham, 2002, section 10.3), but at a nearby theta different
+    inputs may be chosen among many that are equally good. Later inputs therefore have smaller
+    weights: if the order of the inputs is spread, the pivots come in nearly the same order at all
+    theta, and R v changes little when theta does.
+    """
+    n = len(K)
+    share = np.geomspace(1.0, np.sqrt(_LAST_PIVOT_WEIGHT), n)
+    rougher = [own * float(K.diagonal().max()) for own in _ROUGHER_TOLERANCES]
     for tolerance in [_find_tolerance(K), *rougher]:
-        root = _factor_with_pivots(K, tolerance)
-        residual = K.diagonal() - np.einsum("ij,ij->i", root.factor, root.factor)
+        scaled = np.multiply(K, share[:, None], order="F")
+        scaled *= share
+        factor, order, rank, _ = lapack.dpstrf(
+            scaled, lower=1, tol=_LAST_PIVOT_WEIGHT * tolerance, overwrite_a=1
+        )
+        linalg.count_root(n, rank)
+        root = np.empty((n, rank), order="F")
+        root[order - 1] = np.tril(factor[:, :rank])
+        root /= share[:, None]
+        residual = K.diagonal() - np.einsum("ij,ij->i", root, root)
         if residual.min() > -_INDEFINITE_TOLERANCES * tolerance:
-            return root
+            return PivotedRoot(root, order[:rank] - 1)
     raise NotPositiveDefiniteError("the matrix has a negative eigenvalue")
 
 
@@ -168,25 +185,3 @@ def _find_tolerance(K: FloatArray) -> float:
     if not 0.0 < largest < np.inf:
         raise NotPositiveDefiniteError(f"the largest variance is {largest}")
     return max(_RANK_TOLERANCE, len(K) * float(np.finfo(float).eps)) * largest
-
-
-def _factor_with_pivots(K: FloatArray, tolerance: float) -> PivotedRoot:
-    """Factor K with the input of largest residual variance as pivot, while above the tolerance.
-
-    Full pivoting keeps the residual small (Higham, 2002, section 10.3), but at a nearby theta
-    different inputs may be chosen among many that are equally good. Later inputs therefore have
-    smaller weights: if the order of the inputs is spread, the pivots come in nearly the same order
-    at all theta, and R v changes little when theta does.
-    """
-    n = len(K)
-    share = np.geomspace(1.0, np.sqrt(_LAST_PIVOT_WEIGHT), n)
-    scaled = np.multiply(K, share[:, None], order="F")
-    scaled *= share
-    factor, order, rank, _ = lapack.dpstrf(
-        scaled, lower=1, tol=_LAST_PIVOT_WEIGHT * tolerance, overwrite_a=1
-    )
-    linalg.count_root(n, rank)
-    root = np.empty((n, rank), order="F")
-    root[order - 1] = np.tril(factor[:, :rank])
-    root /= share[:, None]
-    return PivotedRoot(root, order[:rank] - 1)

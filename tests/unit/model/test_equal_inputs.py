@@ -4,8 +4,6 @@ Rows may be repeated, have a weight, or have it in several parts. Besides that, 
 compared with integrals in one dimension, and pairs of them in two.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from arviz_stats.base.array import array_stats
@@ -185,7 +183,7 @@ def test_all_forms_have_the_same_cheaper_models(name):
     theta, some = theta_of(models["weights"]), np.array([5, 0, 3])
     for cheaper in (
         lambda model: model.of_inputs(some),
-        lambda model: NystromGP.of(model, some),
+        lambda model: NystromGP(model.covariance, model.observations, model.hyperprior, some),
         lambda model: EigenGP(model.covariance, model.observations, model.hyperprior, 3),
     ):
         values = [
@@ -584,7 +582,7 @@ def test_draws_belong_to_a_seed():
 def test_weights_are_not_lost_on_the_way():
     """Without its weights the data say something else."""
     model = forms_of(*CASES["probit"])["weights"]
-    lighter = replace(model, observations=model.observations.with_unit_weights())
+    lighter = model.with_observations(weight=None)
     theta = theta_of(model)
     pair = [EP().fit(own, theta).log_evidence for own in (model, lighter)]
     assert pair[0] < pair[1] - 1.0

@@ -82,7 +82,7 @@ def make(kernel=None, name="gaussian", *, weighted=True):
 
 
 def nystrom(model, rows=ROWS):
-    return NystromGP.of(model, rows)
+    return NystromGP(model.covariance, model.observations, model.hyperprior, rows)
 
 
 def eigen(model, rank=M):

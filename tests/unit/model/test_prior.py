@@ -110,7 +110,7 @@ def test_products_with_the_root(prior):
     weight, A = rng.standard_normal(N), rng.standard_normal((prior.rank, prior.rank))
     A += A.T
     for x in (rng.standard_normal(N), rng.standard_normal((N, 3))):
-        assert_allclose(prior.apply_transpose(x), R.T @ x, atol=1e-12)
+        assert_allclose(prior.root.apply_transpose(x), R.T @ x, atol=1e-12)
         assert_allclose(prior.times(x), prior.K @ x, atol=1e-12)
     assert_allclose(prior.gram(weight), R.T @ np.diag(weight) @ R, atol=1e-12)
     RA, of_weight = prior.gram_pullback(A)

@@ -21,6 +21,7 @@ from skgpmcmc.model import (
     make_covariance,
 )
 from skgpmcmc.numerics import roots
+from skgpmcmc.numerics.dynamics import FactorRoot
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.numerics.roots import PivotedRoot, TriangularRoot
 from skgpmcmc.parameterizations import AncillaryAugmentation, SurrogateData
@@ -147,7 +148,7 @@ def test_verbs_with_sites(name):
     assert_allclose(RA, R @ A, atol=1e-11)
     assert_allclose(diagonal, (R @ A @ R.T).diagonal(), atol=1e-11)
     mass = rng.uniform(0.5, 2.0, size=N)
-    B = prior.mass_root(np.sqrt(mass))
+    B = FactorRoot(prior.root.precision_root(np.sqrt(mass)))
     of_identity = np.column_stack([B.apply(e) for e in np.eye(prior.rank)])
     expected = np.linalg.pinv((R.T * mass) @ R, rcond=1e-30)
     assert relative_error(of_identity @ of_identity.T, expected) < 1e-3

@@ -432,7 +432,7 @@ def test_root_of_a_mass_matrix(full, singular):
     _, state, _ = problem("probit", **SINGULAR.get(singular, {}))
     mass = np.diag(np.linspace(0.5, 2.0, N)) + (0.2 if full else 0.0)
     root_mass = np.asfortranarray(np.linalg.cholesky(mass)) if full else np.sqrt(mass.diagonal())
-    root = state.prior.mass_root(root_mass)
+    root = FactorRoot(state.prior.root.precision_root(root_mass))
     R, eye = state.prior.root.factor, np.eye(state.prior.rank)
     B = np.array([root.apply(e) for e in eye]).T
     assert_allclose(B @ B.T @ (R.T @ mass @ R), eye, atol=1e-8)
