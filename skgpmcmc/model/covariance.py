@@ -128,6 +128,31 @@ class Covariance:
         kernel = self.kernel.clone_with_theta(theta)
         return np.asfortranarray(kernel(self.X, self.at_new(X_new).X_new))
 
+    def fast_cross(self, theta: FloatArray, new: CrossCovariance) -> FloatArray:
+        """``cross(theta, new)`` by the fastest method; (n, m), Fortran order.
+
+        Rounding errors of an entry may depend on all inputs.
+        """
+        return self.cross(theta, new)
+
+    def contract_cross(
+        self, theta: FloatArray, new: CrossCovariance, A: FloatArray, K: FloatArray
+    ) -> FloatArray:
+        """``sum_ij A_ij dK_ij / dtheta_r`` for K = ``cross(theta, new)``; shape (p,).
+
+        A and K have the shape (n, m).
+        """
+        n = len(self.X)
+        total = np.zeros(len(theta))
+        # Kernels have gradients for one set of inputs only: both sets are stacked, block by block.
+        for start in range(0, len(new.X_new), n):
+            block = slice(start, start + n)
+            X = np.concatenate([self.X, new.X_new[block]])
+            stacked = np.zeros((len(X), len(X)), order="F")
+            stacked[:n, n:] = A[:, block]
+            total += Covariance(self.kernel, X)._contract(theta, stacked, stacked)
+        return total
+
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """Prior variance at new inputs; (m,)."""
         return np.asarray(self.kernel.clone_with_theta(theta).diag(X_new))
@@ -137,6 +162,7 @@ class Covariance:
         return np.asarray(self.kernel.clone_with_theta(theta)(X_new))
 
 
+@dataclass(frozen=True, eq=False)
 class CrossCovariance:
     """A covariance bound to m new inputs as well, for predictions at many values of theta.
 
@@ -146,9 +172,8 @@ class CrossCovariance:
     X_new : ndarray of shape (m, d)
     """
 
-    def __init__(self, covariance: Covariance, X_new: FloatArray) -> None:
-        self.covariance = covariance
-        self.X_new = X_new
+    covariance: Covariance
+    X_new: FloatArray
 
     @cached_property
     def distances(self) -> FloatArray:
@@ -442,6 +467,35 @@ class ConstantTimesStationary(Covariance):
         constant, length_scale = self.values(theta)
         (scale,) = _inverse_square(length_scale)
         return correlation(self.nu, new.distances, scale, constant=constant).T
+
+    def fast_cross(self, theta: FloatArray, new: CrossCovariance) -> FloatArray:
+        """See `Covariance`: distances that change with theta are computed by one product."""
+        if not self.anisotropic:
+            return self.cross(theta, new)
+        constant, length_scale = self.values(theta)
+        Z = self.X / length_scale
+        D = squared_distances(Z, new.X_new / length_scale, exact=self.nu == 0.5).T
+        return correlation(self.nu, D, constant=constant, out=D)
+
+    def contract_cross(
+        self, theta: FloatArray, new: CrossCovariance, A: FloatArray, K: FloatArray
+    ) -> FloatArray:
+        """See `Covariance`: K is c k(D), and dK/dlog tau_r is c g (x_r - x'_r)^2 / tau_r^2."""
+        gradient = np.empty(len(theta))
+        constant, length_scale = self.values(theta)
+        weighted = A * K
+        gradient[self.of_constant] = weighted.sum()
+        if len(gradient[self.of_length_scale]):
+            Z = self.X / length_scale
+            Z_new = new.X_new / length_scale
+            if self.nu < np.inf:  # for RBF the slope c g is K
+                D = squared_distances(Z, Z_new, exact=self.nu == 0.5).T
+                weighted = A * (constant * correlation_slope(self.nu, D))
+            middle = Z.mean(axis=0)
+            centered = CenteredInputs.of(Z, middle), CenteredInputs.of(Z_new, middle)
+            slopes = contract_distances(*centered, weighted)
+            gradient[self.of_length_scale] = slopes if self.anisotropic else slopes.sum()
+        return gradient
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """See `Covariance`."""

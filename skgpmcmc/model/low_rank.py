@@ -12,7 +12,6 @@ from .._typing import FloatArray, IntArray
 from ..numerics import linalg
 from ..numerics.roots import PivotedRoot, full_root
 from .covariance import Covariance, CrossCovariance
-from .cross import cross_matrix
 from .joint import LatentGP
 from .prior import GaussianPrior
 
@@ -64,7 +63,7 @@ class NystromPrior(LowRankPrior):
     @cached_property
     def _columns(self) -> FloatArray:
         """``K[I, :]``; (m, n)."""
-        columns = cross_matrix(self.row_covariance, self.kernel_theta, self.cross_covariance)
+        columns = self.row_covariance.fast_cross(self.kernel_theta, self.cross_covariance)
         columns[:, self.rows] = self.row_covariance.matrix(self.kernel_theta)
         return columns
 

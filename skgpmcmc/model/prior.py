@@ -17,7 +17,6 @@ from .._typing import FloatArray, IntArray
 from ..numerics import linalg
 from ..numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
 from .covariance import Covariance, CrossCovariance
-from .cross import contract_cross
 
 Result = TypeVar("Result")
 
@@ -488,7 +487,7 @@ class GaussianPrior:
         others = A.copy()
         others[:, pivots] = 0.0
         new = own.at_new(self.covariance.X)
-        return of_square + contract_cross(own, self.kernel_theta, new, others, columns)
+        return of_square + own.contract_cross(self.kernel_theta, new, others, columns)
 
     @property
     def pivot_columns(self) -> FloatArray:
