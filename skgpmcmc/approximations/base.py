@@ -254,7 +254,7 @@ class GaussianApproximation:
 
     def _solve_for_variance(self, which: BoolArray) -> FloatArray:
         """Diagonal of ``K - K s B^-1 s K`` for the inputs in a mask of shape (n,)."""
-        half = self.prior.K.T[which].T  # columns of K, which is symmetric, in Fortran order
+        half = self.prior.columns(which)
         half *= self.root_precision[:, None]
         half = linalg.solve_lower(self.chol_B, half, overwrite=True)
         return np.asarray(self.prior.variance[which] - np.einsum("ij,ij->j", half, half))

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from .._typing import FloatArray, IntArray
+from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics import linalg
 from ..numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
 from .covariance import Covariance, CrossCovariance
@@ -355,6 +355,10 @@ class GaussianPrior:
         inner = linalg.add_to_diagonal(self.gram(precision), 1.0)
         solved = np.asarray(np.linalg.solve(inner, self.root.apply_transpose(g)), dtype=float)
         return np.asarray(g - precision * self.unwhiten(solved))
+
+    def columns(self, which: BoolArray) -> FloatArray:
+        """Return columns of K where the mask of shape (n,) says so; copied in Fortran order."""
+        return self.K.T[which].T  # K is symmetric
 
     def smoothed_factor(self, root_precision: FloatArray) -> FloatArray:
         """Lower Cholesky factor of B = I + s s' o K for s = W^1/2 of shape (n,)."""

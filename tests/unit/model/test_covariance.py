@@ -93,42 +93,7 @@ TREES = {
 }
 KERNELS = FAST | TREES
 
-#: One for each path through the code: what is isotropic keeps distances, nu = 1/2 and one
-#: length-scale want exact ones, every nu has a profile, parts of theta may be missing or in another
-#: order, and trees are sums, products, powers, and leaves that scikit-learn evaluates.
-PATHS = {
-    name: KERNELS[name]
-    for name in (
-        "constant first, nu=rbf, iso",
-        "constant last, nu=rbf, one",
-        "constant first, nu=rbf, ard",
-        "constant first, nu=0.5, iso",
-        "constant last, nu=0.5, ard",
-        "constant first, nu=1.5, ard",
-        "constant last, nu=1.5, iso",
-        "constant first, nu=2.5, ard",
-        "constant last, nu=2.5, iso",
-        "constant last, nu=inf, ard",
-        "fixed constant, nu=rbf",
-        "fixed length, nu=0.5",
-        "fixed iso length, nu=rbf",
-        "all fixed, nu=0.5",
-        "leaf",
-        "sum with noise",
-        "linear",
-        "power",
-        "matern of another nu",
-        "partly fixed",
-        "sum with a fixed part",
-        "deep",
-    )
-}
-FAST_PATHS = {name: kernel for name, kernel in PATHS.items() if name in FAST}
-
-#: All kernels are tried in three tests: matrices, contractions, and the names in theta.
 every_kernel = in_one_test("kernel", KERNELS.values(), ids=KERNELS)
-every_path = in_one_test("kernel", PATHS.values(), ids=PATHS)
-every_fast_path = in_one_test("kernel", FAST_PATHS.values(), ids=FAST_PATHS)
 
 
 def moved(kernel):
@@ -155,7 +120,7 @@ def reference_contraction(kernel, theta, X, A, nugget=0.0):
 # --- against scikit-learn -------------------------------------------------------------------------
 
 
-@every_fast_path
+@in_one_test("kernel", FAST.values(), ids=FAST)
 @in_one_test("outlier", [0.0, 1e8])
 def test_many_rows_have_the_same_matrices_and_keep_none(monkeypatch, kernel, outlier):
     """Where distances are made anew, a few rows at a time: here seven."""
@@ -206,7 +171,7 @@ def test_contraction_is_that_of_scikit_learns_gradient(kernel):
     assert_array_equal(A, before)
 
 
-@every_path
+@every_kernel
 @in_one_test("order", ["C", "F"])
 @in_one_test("nugget", [0.0, *NUGGETS])
 def test_contraction_with_half_of_the_matrix_and_with_K(kernel, order, nugget):
@@ -252,7 +217,7 @@ def test_every_part_of_a_tree_takes_its_own_path(name, expected):
 # --- new inputs -----------------------------------------------------------------------------------
 
 
-@every_path
+@every_kernel
 def test_bound_inputs_serve_every_theta(kernel):
     covariance, X_new = make_covariance(kernel, inputs()), inputs(5, seed=2)
     new = covariance.at_new(X_new)
@@ -266,7 +231,7 @@ def test_bound_inputs_serve_every_theta(kernel):
         cross[:] = np.nan  # predictions work in this memory; the next one must not notice
 
 
-@every_path
+@every_kernel
 def test_a_new_input_does_not_notice_the_others(kernel):
     covariance, X_new, theta = make_covariance(kernel, inputs()), inputs(7, seed=2), moved(kernel)
     every = covariance.cross(theta, covariance.at_new(X_new))
@@ -286,7 +251,7 @@ def with_nugget(kernel, nugget, X=None):
 WITH_ORIGINS = {"zero at the origin": ConstantKernel(1.7) * DotProduct(0.0, "fixed")}
 
 
-@in_one_test("kernel", [*PATHS.values(), *WITH_ORIGINS.values()], ids=[*PATHS, *WITH_ORIGINS])
+@in_one_test("kernel", (KERNELS | WITH_ORIGINS).values(), KERNELS | WITH_ORIGINS)
 @in_one_test("nugget", NUGGETS)
 def test_a_nugget_adds_a_share_of_the_largest_variance_to_the_diagonal(kernel, nugget):
     """It moves with theta, as the largest variance does."""
@@ -302,7 +267,7 @@ def test_a_nugget_adds_a_share_of_the_largest_variance_to_the_diagonal(kernel, n
     assert_allclose(covariance.contract(theta, A), expected, rtol=1e-10, atol=1e-10 * scale)
 
 
-@every_path
+@every_kernel
 def test_new_inputs_have_no_nugget(kernel):
     """Not even where they are the training inputs: the function itself is predicted there."""
     plain, covariance = make_covariance(kernel, inputs()), with_nugget(kernel, 0.3)
@@ -442,7 +407,7 @@ def test_default_kernel():
 # --- derivatives one by one -----------------------------------------------------------------------
 
 
-@every_path
+@every_kernel
 @in_one_test("nugget", [0.0, *NUGGETS])
 def test_derivatives_are_what_contractions_contract(kernel, nugget):
     covariance = with_nugget(kernel, nugget) if nugget else make_covariance(kernel, inputs())

@@ -120,29 +120,6 @@ def test_covariance(cheaper, kernel):
 
 
 @both
-def test_gaussian_against_woodbury_and_the_determinant_lemma(cheaper):
-    model = make()
-    prior = cheaper(model).prior_at(elsewhere(model))
-    rng = np.random.default_rng(2)
-    W = rng.gamma(1.0, size=N)
-    W[3] = 0.0
-    q = WhitenedApproximation(prior, Sites(rng.standard_normal(N), W))
-    covariance = np.linalg.solve(np.eye(N) + prior.K * W, prior.K)
-    assert_allclose(q.mean, covariance @ q.sites.shift, atol=1e-10)
-    assert_allclose(prior.K @ q.weights, q.mean, atol=1e-10)
-    assert_allclose(q.marginal_variance, covariance.diagonal(), atol=1e-10)
-    expected = 0.5 * np.linalg.slogdet(np.eye(N) + prior.K * W).logabsdet
-    assert q.half_log_det_B == pytest.approx(expected, abs=1e-10)
-    smoothed = np.linalg.solve(np.eye(N) + W[:, None] * prior.K, np.diag(W))
-    g = rng.standard_normal((N, 2))
-    assert_allclose(q.solve_smoothed(g), smoothed @ g, atol=1e-10)
-    assert_allclose(q.solve_smoothed(g[:, 0]), smoothed @ g[:, 0], atol=1e-10)
-    restored = pickle.loads(pickle.dumps(q))
-    assert_allclose(restored.marginal_variance, q.marginal_variance, rtol=1e-12)
-    assert_allclose(restored.mean, q.mean, rtol=1e-12)
-
-
-@both
 def test_kernel_gradient_is_the_contraction_of_a_dense_matrix(cheaper):
     model = make(KERNELS["ard"])
     theta = elsewhere(model)
@@ -207,19 +184,6 @@ def test_gradient(cheaper, kernel, name):
     step = 1e-3 if cheaper is nystrom else 1e-4
     expected = finite_difference(lambda t: approximation.fit(cheap, t).log_evidence, theta, step)
     assert relative_error(approximation.gradient(cheap, fit), expected) < 1e-6
-
-
-@both
-@every_likelihood
-def test_of_full_rank_it_is_the_model(cheaper, name):
-    model = make(KERNELS["sum"], name)
-    cheap = nystrom(model, np.arange(N)) if cheaper is nystrom else eigen(model, N)
-    theta, approximation = elsewhere(model), LIKELIHOODS[name][1].with_tolerance()
-    fit, exact = approximation.fit(cheap, theta), approximation.fit(model, theta)
-    assert fit.log_evidence == pytest.approx(exact.log_evidence, abs=1e-8)
-    assert_allclose(fit.q.mean, exact.q.mean, atol=1e-7)
-    gradients = [approximation.gradient(*pair) for pair in ((cheap, fit), (model, exact))]
-    assert relative_error(*gradients) < 1e-6
 
 
 @both

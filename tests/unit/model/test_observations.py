@@ -515,12 +515,6 @@ class TestRowsAndInputs:
         assert replace(self.plain, weight=WEIGHT).probit_signs() is None
         assert Observations(Logit(), SIGNS).probit_signs() is None
 
-    def test_without_weights_all_else_stays(self):
-        one = replace(self.several, weight=None)
-        assert one.weight is None
-        assert one.first is FIRST
-        assert_array_equal(one.log_prob(F) * WEIGHT, self.several.log_prob(F))
-
     @every_likelihood
     @in_one_test("inputs", [[4, 1], [0, 3], [0, 3, 5], [5], [2, 0, 4, 1, 3, 5], [1, 1]])
     def test_some_inputs_have_what_they_had_among_all(self, likelihood, y, inputs):
