@@ -316,7 +316,7 @@ def test_many_trials_need_few_sweeps(likelihood, counts, theta):
 def integral(likelihood, y, offset, weight, var):
     """Log integral over f ~ N(0, var) of rows that are taken one after the other."""
     sd, rows = np.sqrt(var), list(zip(y, offset, weight, strict=True))
-    low, high, width = -12.0 * sd, 12.0 * sd, np.inf
+    low, high, width = -12.0 * sd - 10.0, 12.0 * sd + 10.0, np.inf
     while high - low < 0.7 * width:
         width = high - low
         f = np.linspace(low, high, 4001)
