@@ -36,7 +36,8 @@ class WhitenedApproximation(GaussianApproximation):
     @cached_property
     def _mean_of_v(self) -> FloatArray:
         """Mean of v; (r,)."""
-        return linalg.cholesky_solve(self.chol_white, self.prior.apply_transpose(self.sites.shift))
+        shift = self.prior.root.apply_transpose(self.sites.shift)
+        return linalg.cholesky_solve(self.chol_white, shift)
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -61,7 +62,7 @@ class WhitenedApproximation(GaussianApproximation):
     def solve_smoothed(self, g: FloatArray) -> FloatArray:
         """Return (K + W^-1)^-1 g, for g of shape (n,) or (n, m)."""
         W = self.precision if g.ndim == 1 else self.precision[:, None]
-        inner = linalg.cholesky_solve(self.chol_white, self.prior.apply_transpose(W * g))
+        inner = linalg.cholesky_solve(self.chol_white, self.prior.root.apply_transpose(W * g))
         return np.asarray(W * (g - self.prior.unwhiten(inner)))
 
     def kernel_gradient(self, *more: tuple[FloatArray, FloatArray]) -> FloatArray:

@@ -236,7 +236,8 @@ class Nystrom(_LowRankApproximation, _RowsApproximation):
         m = len(rows)
         n = model.n_inputs
         root_cost = entry_cost(model) * m * n + m**2 * (n - m) + m**3 / 3.0
-        return self._posterior(NystromGP.of(model, rows), m, root_cost)
+        cheap = NystromGP(model.covariance, model.observations, model.hyperprior, rows)
+        return self._posterior(cheap, m, root_cost)
 
 
 @dataclass(eq=False)

@@ -1,20 +1,17 @@
 """The joint model: covariance, hyper-priors, observations."""
 
-from .classwise import ClasswiseGP, ClasswisePrior
+from .classwise import ClasswiseGP
 from .composite import CompositeCovariance
 from .covariance import Covariance, CrossCovariance, make_covariance
 from .default_priors import (
     default_hyperprior,
     default_priors,
-    has_default_rule,
-    is_length_scale,
-    owner_of,
     paper_prior,
     period_positions,
 )
-from .hyperpriors import HyperPrior, parameters_of
+from .hyperpriors import HyperPrior
 from .joint import GPState, LatentGP
-from .kernels import check_gradient, check_kernel, check_matrix, default_kernel, variance_position
+from .kernels import check_kernel, default_kernel, variance_position
 from .lengths import column_widths, length_bounds, period_bounds
 from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .observations import ExtraTargets, Observations
@@ -24,7 +21,6 @@ from .shrinkage import Shrinkage
 
 __all__ = [
     "ClasswiseGP",
-    "ClasswisePrior",
     "CompositeCovariance",
     "Conditional",
     "Covariance",
@@ -41,20 +37,14 @@ __all__ = [
     "Observations",
     "PriorTable",
     "Shrinkage",
-    "check_gradient",
     "check_kernel",
-    "check_matrix",
     "column_widths",
     "default_hyperprior",
     "default_kernel",
     "default_priors",
-    "has_default_rule",
-    "is_length_scale",
     "length_bounds",
     "make_covariance",
-    "owner_of",
     "paper_prior",
-    "parameters_of",
     "period_bounds",
     "period_positions",
     "variance_position",

@@ -11,7 +11,6 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Exponentiation, Ker
 
 from .._typing import FloatArray
 from .covariance import Covariance, CrossCovariance, make_covariance
-from .cross import contract_cross, cross_matrix
 
 
 class ConstantCovariance(Covariance):
@@ -109,6 +108,24 @@ class CompositeCovariance(Covariance):
         new = self.at_new(X_new)
         return self.combine(*(part.cross(own, new) for part, own in self.split_theta(theta)))
 
+    def fast_cross(self, theta: FloatArray, new: CrossCovariance) -> FloatArray:
+        """See `Covariance`."""
+        return self.combine(*self._fast_crosses(theta, new))
+
+    def _fast_crosses(self, theta: FloatArray, new: CrossCovariance) -> list[FloatArray]:
+        return [part.fast_cross(own, new) for part, own in self.split_theta(theta)]
+
+    def contract_cross(
+        self, theta: FloatArray, new: CrossCovariance, A: FloatArray, K: FloatArray
+    ) -> FloatArray:
+        """See `Covariance`."""
+        return self.contract_parts(
+            theta,
+            A,
+            self._fast_crosses(theta, new),
+            lambda part, own, A, K: part.contract_cross(own, new, A, K),
+        )
+
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """See `Covariance`."""
         return self.combine(*(part.diagonal(own, X_new) for part, own in self.split_theta(theta)))
@@ -161,34 +178,3 @@ class PowerOfCovariance(CompositeCovariance):
         """See `CompositeCovariance`."""
         power = self.kernel.exponent
         return (power * entries[0] ** (power - 1),)
-
-
-@cross_matrix.register(CompositeCovariance)
-def _composite_matrix(
-    covariance: CompositeCovariance, theta: FloatArray, new: CrossCovariance
-) -> FloatArray:
-    """Combine the cross matrices of the parts, each by its fastest method."""
-    return covariance.combine(*_cross_matrices(covariance, theta, new))
-
-
-def _cross_matrices(
-    covariance: CompositeCovariance, theta: FloatArray, new: CrossCovariance
-) -> list[FloatArray]:
-    return [cross_matrix(part, own, new) for part, own in covariance.split_theta(theta)]
-
-
-@contract_cross.register(CompositeCovariance)
-def _contract_composite(
-    covariance: CompositeCovariance,
-    theta: FloatArray,
-    new: CrossCovariance,
-    A: FloatArray,
-    K: FloatArray,
-) -> FloatArray:
-    """Return the contraction by the chain rule."""
-
-    def contract(part: Covariance, own: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
-        """Return the contraction of one part."""
-        return contract_cross(part, own, new, A, K)
-
-    return covariance.contract_parts(theta, A, _cross_matrices(covariance, theta, new), contract)

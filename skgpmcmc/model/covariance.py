@@ -128,6 +128,31 @@ class Covariance:
         kernel = self.kernel.clone_with_theta(theta)
         return np.asfortranarray(kernel(self.X, self.at_new(X_new).X_new))
 
+    def fast_cross(self, theta: FloatArray, new: CrossCovariance) -> FloatArray:
+        """``cross(theta, new)`` by the fastest method; (n, m), Fortran order.
+
+        Rounding errors of an entry may depend on all inputs.
+        """
+        return self.cross(theta, new)
+
+    def contract_cross(
+        self, theta: FloatArray, new: CrossCovariance, A: FloatArray, K: FloatArray
+    ) -> FloatArray:
+        """``sum_ij A_ij dK_ij / dtheta_r`` for K = ``cross(theta, new)``; shape (p,).
+
+        A and K have the shape (n, m).
+        """
+        n = len(self.X)
+        total = np.zeros(len(theta))
+        # Kernels have gradients for one set of inputs only: both sets are stacked, block by block.
+        for start in range(0, len(new.X_new), n):
+            block = slice(start, start + n)
+            X = np.concatenate([self.X, new.X_new[block]])
+            stacked = np.zeros((len(X), len(X)), order="F")
+            stacked[:n, n:] = A[:, block]
+            total += Covariance(self.kernel, X)._contract(theta, stacked, stacked)
+        return total
+
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """Prior variance at new inputs; (m,)."""
         return np.asarray(self.kernel.clone_with_theta(theta).diag(X_new))
@@ -137,6 +162,7 @@ class Covariance:
         return np.asarray(self.kernel.clone_with_theta(theta)(X_new))
 
 
+@dataclass(frozen=True, eq=False)
 class CrossCovariance:
     """A covariance bound to m new inputs as well, for predictions at many values of theta.
 
@@ -146,9 +172,8 @@ class CrossCovariance:
     X_new : ndarray of shape (m, d)
     """
 
-    def __init__(self, covariance: Covariance, X_new: FloatArray) -> None:
-        self.covariance = covariance
-        self.X_new = X_new
+    covariance: Covariance
+    X_new: FloatArray
 
     @cached_property
     def distances(self) -> FloatArray:
@@ -179,9 +204,8 @@ def correlation(
         k = np.exp(r, out=r)
     else:
         np.sqrt(r, out=r)
-        np.minimum(
-            r, _MOST_SCALED_DISTANCE, out=r
-        )  # infinity times a correlation of zero would be NaN
+        # Infinity times a correlation of zero would be NaN.
+        np.minimum(r, _MOST_SCALED_DISTANCE, out=r)
         k = np.exp(-r)
     if nu == 1.5:
         k = (1.0 + r) * k
@@ -211,29 +235,20 @@ def _inverse_square(length_scale: FloatArray) -> FloatArray:
     return 1.0 / np.minimum(np.maximum(length_scale, 1e-150), 1e150) ** 2
 
 
-#: Smoothness of the stationary kernels that `correlation` covers.
+#: Smoothness of the stationary kernels that `correlation` covers; inf is RBF.
 _COVERED_NU = (0.5, 1.5, 2.5, np.inf)
-
-
-def stationary_nu(kernel: Kernel) -> float | None:
-    """Smoothness of a kernel that `correlation` covers (inf for RBF), else None."""
-    if type(kernel) is RBF:
-        return np.inf
-    if type(kernel) is Matern and kernel.nu in _COVERED_NU:
-        return float(kernel.nu)
-    return None
-
-
 #: The constant of a kernel that has none.
 _UNIT_CONSTANT = ConstantKernel(1.0, "fixed")
 
 
-def _split_factors(kernel: Kernel) -> tuple[ConstantKernel, Kernel] | None:
-    """Return the constant and the stationary factor of a kernel; None for other kernels."""
+def _split_factors(kernel: Kernel) -> tuple[ConstantKernel, Kernel, float] | None:
+    """Return constant, stationary factor and its smoothness; None for other kernels."""
     parts = (kernel.k1, kernel.k2) if type(kernel) is Product else (_UNIT_CONSTANT, kernel)
     for constant, stationary in (parts, parts[::-1]):
-        if type(constant) is ConstantKernel and stationary_nu(stationary) is not None:
-            return constant, stationary
+        kind = type(stationary)
+        nu = np.inf if kind is RBF else stationary.nu if kind is Matern else None
+        if type(constant) is ConstantKernel and nu in _COVERED_NU:
+            return constant, stationary, float(nu)
     return None
 
 
@@ -289,33 +304,6 @@ def _factor_distances(Z: FloatArray, Z_new: FloatArray) -> tuple[FloatArray, Flo
     return left, right
 
 
-def map_distances(
-    function: Callable[[FloatArray], FloatArray], Z: FloatArray, *, exact: bool
-) -> FloatArray:
-    """Apply a function to the squared distances of the rows of Z, some rows at a time; (n, n).
-
-    The coordinates should be relative to a middle, which reduces rounding errors. The function may
-    overwrite the distances and return them, which saves the allocation of large arrays.
-    """
-    n = len(Z)
-    (left, right) = (Z, Z) if exact else _factor_distances(Z, Z)
-    out = np.empty((n, n))
-    n_rows = max(_ENTRIES_PER_CALL // n, 1)
-    for start in range(0, n, n_rows):
-        rows = slice(start, start + n_rows)
-        D = out[rows]
-        if exact:
-            cdist(left[rows], right, "sqeuclidean", out=D)
-        else:
-            np.matmul(left[rows], right, out=D)
-        np.maximum(D, 0.0, out=D)
-        D.flat[start :: n + 1] = 0.0  # the distance of a row to itself, without rounding errors
-        found = function(D)
-        if found is not D:
-            D[:] = found
-    return out
-
-
 class ConstantTimesStationary(Covariance):
     """``ConstantKernel * RBF`` or ``* Matern``, isotropic or ARD, in either order, or alone.
 
@@ -333,7 +321,7 @@ class ConstantTimesStationary(Covariance):
         super().__init__(kernel, X)
         factors = _split_factors(kernel)
         assert factors is not None  # `serves` has checked it
-        constant, stationary = factors
+        constant, stationary, self.nu = factors
         last = getattr(kernel, "k2", None) is constant
         middle = (stationary if last else constant).n_dims
         where = slice(0, middle), slice(middle, None)
@@ -341,7 +329,6 @@ class ConstantTimesStationary(Covariance):
         self.of_length_scale = where[not last]
         self._fixed_constant = float(constant.constant_value)
         self._fixed_length_scale = np.atleast_1d(np.asarray(stationary.length_scale, dtype=float))
-        self.nu: float = stationary_nu(stationary)  # type: ignore[assignment]
         self.anisotropic = np.size(stationary.length_scale) > 1
         # Distances that change with theta, or take much memory, are computed in every call.
         self._from_inputs = self.anisotropic or len(X) > _MOST_ROWS_WITH_DISTANCES
@@ -362,10 +349,33 @@ class ConstantTimesStationary(Covariance):
         """Squared distances of the unscaled inputs, for the isotropic case."""
         return squareform(pdist(self.X, "sqeuclidean"))
 
-    def _scale_inputs(self, length_scale: FloatArray) -> FloatArray:
-        """Return inputs in units of length-scales, about their mean unless distances are exact."""
+    def _map_distances(
+        self, function: Callable[[FloatArray], FloatArray], length_scale: FloatArray
+    ) -> FloatArray:
+        """Apply a function to the squared distances of the scaled inputs, block by block; (n, n).
+
+        The function may overwrite the distances and return them, which saves the allocation of
+        large arrays.
+        """
         X = self.X if self._exact else self.centered_inputs.with_ones[:, :-1]
-        return np.asarray(X / length_scale)
+        Z = np.asarray(X / length_scale)
+        n = len(Z)
+        left, right = (Z, Z) if self._exact else _factor_distances(Z, Z)
+        out = np.empty((n, n))
+        n_rows = max(_ENTRIES_PER_CALL // n, 1)
+        for start in range(0, n, n_rows):
+            rows = slice(start, start + n_rows)
+            D = out[rows]
+            if self._exact:
+                cdist(left[rows], right, "sqeuclidean", out=D)
+            else:
+                np.matmul(left[rows], right, out=D)
+            np.maximum(D, 0.0, out=D)
+            D.flat[start :: n + 1] = 0.0  # the distance of a row to itself, without rounding errors
+            found = function(D)
+            if found is not D:
+                D[:] = found
+        return out
 
     @cached_property
     def centered_inputs(self) -> CenteredInputs:
@@ -385,11 +395,9 @@ class ConstantTimesStationary(Covariance):
         """See `Covariance`."""
         constant, length_scale = self.values(theta)
         if self._from_inputs:
-
-            def function(D: FloatArray) -> FloatArray:
-                return correlation(self.nu, D, constant=constant, out=D)
-
-            K = map_distances(function, self._scale_inputs(length_scale), exact=self._exact)
+            K = self._map_distances(
+                lambda D: correlation(self.nu, D, constant=constant, out=D), length_scale
+            )
         else:
             scale = _inverse_square(length_scale)[0]
             K = correlation(self.nu, self._raw_distances, scale, constant=constant)
@@ -445,8 +453,7 @@ class ConstantTimesStationary(Covariance):
         if self.nu == np.inf:
             return K
         if self._from_inputs:
-            function = partial(correlation_slope, self.nu)
-            g = map_distances(function, self._scale_inputs(length_scale), exact=self._exact)
+            g = self._map_distances(partial(correlation_slope, self.nu), length_scale)
         else:
             g = correlation_slope(self.nu, self._raw_distances, _inverse_square(length_scale)[0])
         g *= constant
@@ -460,6 +467,35 @@ class ConstantTimesStationary(Covariance):
         constant, length_scale = self.values(theta)
         (scale,) = _inverse_square(length_scale)
         return correlation(self.nu, new.distances, scale, constant=constant).T
+
+    def fast_cross(self, theta: FloatArray, new: CrossCovariance) -> FloatArray:
+        """See `Covariance`: distances that change with theta are computed by one product."""
+        if not self.anisotropic:
+            return self.cross(theta, new)
+        constant, length_scale = self.values(theta)
+        Z = self.X / length_scale
+        D = squared_distances(Z, new.X_new / length_scale, exact=self.nu == 0.5).T
+        return correlation(self.nu, D, constant=constant, out=D)
+
+    def contract_cross(
+        self, theta: FloatArray, new: CrossCovariance, A: FloatArray, K: FloatArray
+    ) -> FloatArray:
+        """See `Covariance`: K is c k(D), and dK/dlog tau_r is c g (x_r - x'_r)^2 / tau_r^2."""
+        gradient = np.empty(len(theta))
+        constant, length_scale = self.values(theta)
+        weighted = A * K
+        gradient[self.of_constant] = weighted.sum()
+        if len(gradient[self.of_length_scale]):
+            Z = self.X / length_scale
+            Z_new = new.X_new / length_scale
+            if self.nu < np.inf:  # for RBF the slope c g is K
+                D = squared_distances(Z, Z_new, exact=self.nu == 0.5).T
+                weighted = A * (constant * correlation_slope(self.nu, D))
+            middle = Z.mean(axis=0)
+            centered = CenteredInputs.of(Z, middle), CenteredInputs.of(Z_new, middle)
+            slopes = contract_distances(*centered, weighted)
+            gradient[self.of_length_scale] = slopes if self.anisotropic else slopes.sum()
+        return gradient
 
     def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
         """See `Covariance`."""

@@ -64,22 +64,17 @@ class DefaultPrior(NamedTuple):
     origin: str  # the rule that it follows
 
 
-class KernelPart(NamedTuple):
-    """A kernel without parts that is a part of a larger kernel.
+class HyperparameterPlace(NamedTuple):
+    """What a rule needs to know about a hyper-parameter of a kernel.
 
-    The larger kernel, or one of its terms, is `kernel` to the power `power` times other factors.
+    The whole kernel, or one of its terms, is `owner` to the power `power` times other factors.
     """
 
-    kernel: Kernel
+    owner: Kernel  # a kernel without parts
     degree: float  # a constant at this position has the unit of X to this power
     power: float
-
-
-class RuleInputs(NamedTuple):
-    """The properties of the model on which rules depend, apart from the kernel."""
-
-    X: FloatArray  # (n, d)
     per_feature: bool  # whether every feature has a hyper-parameter of this name
+    X: FloatArray  # (n, d)
     n_functions: int  # latent functions of a row
 
 
@@ -122,15 +117,11 @@ def default_hyperprior(
         laws = {name: paper_prior(name, covariance.X, positive=name not in real) for name in table}
         table = PriorTable(laws, dict.fromkeys(table, "paper"))
     elif isinstance(priors, Mapping):
-        table = PriorTable({**table, **priors}, {**table.origins, **dict.fromkeys(priors, "given")})
+        table = PriorTable({**table, **priors}, table.origins | dict.fromkeys(priors, "given"))
     shrunk = _shrinking_names(covariance, priors)
     if not shrunk:
         return HyperPrior(names, table, real, table.origins)
-    origins = {
-        **table.origins,
-        **dict.fromkeys(shrunk, _SHRUNK_ORIGIN),
-        SHRINKAGE: _SHRINKAGE_ORIGIN,
-    }
+    origins = table.origins | dict.fromkeys(shrunk, _SHRUNK_ORIGIN) | {SHRINKAGE: _SHRINKAGE_ORIGIN}
     widths = dict.fromkeys(shrunk, column_widths(covariance.X))
     return HyperPrior(names, table, real, origins, widths)
 
@@ -210,16 +201,19 @@ def default_priors(
     origins = dict[str, str]()
     n_functions = 1 if likelihood is None else likelihood.n_functions
     parts = _find_parts(kernel, "", 0.0, 1.0)
-    for hyperparameter in kernel.hyperparameters:
-        if not hyperparameter.fixed:
-            owner, own_name = owner_of(kernel, hyperparameter.name)
-            path = hyperparameter.name.removesuffix(own_name)
-            part = parts.get(path, KernelPart(owner, 0.0, 1.0))
-            inputs = RuleInputs(X, hyperparameter.n_elements > 1, n_functions)
-            default = _apply_kernel_rule(part, own_name, inputs)
-            laws[hyperparameter.name], origins[hyperparameter.name] = default
+    for h in kernel.hyperparameters:
+        if not h.fixed:
+            owner, own_name = owner_of(kernel, h.name)
+            rule = _find_rule(_KERNEL_RULES, owner, own_name)
+            unit = parts.get(h.name.removesuffix(own_name), (0.0, 1.0))
+            place = HyperparameterPlace(owner, *unit, h.n_elements > 1, X, n_functions)
+            default = _unknown_class_prior(owner) if rule is None else rule(place)
+            laws[h.name], origins[h.name] = default
     for parameter in () if likelihood is None else likelihood.parameters:
-        default = _find_likelihood_prior(likelihood, parameter.name, positive=parameter.positive)
+        default = DefaultPrior(stats.norm(0.0, 3.0), "default: may be negative")
+        if parameter.positive:
+            known = _find_rule(_LIKELIHOOD_PRIORS, likelihood, parameter.name)
+            default = known or _unknown_class_prior(likelihood)
         laws[parameter.name], origins[parameter.name] = default
     return PriorTable(laws, origins)
 
@@ -232,12 +226,12 @@ def owner_of(kernel: Kernel, name: str) -> tuple[Kernel, str]:
 
 def has_default_rule(kernel: Kernel, name: str) -> bool:
     """Whether there is a default rule for a hyper-parameter of a kernel."""
-    return _find_kernel_rule(kernel, name) is not None
+    return _find_rule(_KERNEL_RULES, *owner_of(kernel, name)) is not None
 
 
 def is_length_scale(kernel: Kernel, name: str) -> bool:
     """Whether a hyper-parameter is a length in the units of X, beyond which little changes."""
-    return _find_kernel_rule(kernel, name) is _length_prior
+    return _find_rule(_KERNEL_RULES, *owner_of(kernel, name)) is _length_prior
 
 
 def period_positions(model: Any) -> list[tuple[int, int | None]]:
@@ -245,15 +239,13 @@ def period_positions(model: Any) -> list[tuple[int, int | None]]:
     kernel = model.covariance.kernel
     names = list(model.covariance.names)
     found = []
-    for name in names:
-        if _find_kernel_rule(kernel, name) is _period_prior:
+    for period, name in enumerate(names):
+        if _find_rule(_KERNEL_RULES, *owner_of(kernel, name)) is _period_prior:
             length = name.removesuffix("periodicity") + "length_scale"
-            pair = names.index(name), names.index(length) if length in names else None
-            found.append(pair)
-    shifts = [k * len(names) for k in range(model.n_kernels)]
+            found.append((period, names.index(length) if length in names else None))
     return [
-        (period + shift, None if length is None else length + shift)
-        for shift in shifts
+        (period + k * len(names), None if length is None else length + k * len(names))
+        for k in range(model.n_kernels)
         for period, length in found
     ]
 
@@ -280,8 +272,10 @@ def paper_prior(name: str, X: FloatArray, *, positive: bool = True) -> Any:
 # --- parts of a kernel and their units ------------------------------------------------------------
 
 
-def _find_parts(kernel: Kernel, path: str, degree: float, power: float) -> dict[str, KernelPart]:
-    """Return all parts that have no parts themselves, by the prefix of their names.
+def _find_parts(
+    kernel: Kernel, path: str, degree: float, power: float
+) -> dict[str, tuple[float, float]]:
+    """Return degree and power of all parts that have no parts, by the prefix of their names.
 
     The kernel must have the unit X^degree. In a product, the first factor with a free variance gets
     the unit that the other factor leaves.
@@ -290,53 +284,40 @@ def _find_parts(kernel: Kernel, path: str, degree: float, power: float) -> dict[
         inner = degree / kernel.exponent, power * kernel.exponent
         return _find_parts(kernel.kernel, f"{path}kernel__", *inner)
     if not isinstance(kernel, (Sum, Product)):
-        return {path: KernelPart(kernel, degree, power)}
+        return {path: (degree, power)}
     first = degree
     second = degree
     if isinstance(kernel, Product):
-        first, second = _split_degree(kernel, degree)
+        own_first = _unit_degree(kernel.k1)
+        own_second = _unit_degree(kernel.k2)
+        first -= own_second or 0.0
+        second -= own_first or 0.0
+        if own_first is None:
+            second = own_second or 0.0
+        elif own_second is None:
+            first = own_first
     return {
         **_find_parts(kernel.k1, f"{path}k1__", first, power),
         **_find_parts(kernel.k2, f"{path}k2__", second, power),
     }
 
 
-def _split_degree(kernel: Product, degree: float) -> tuple[float, float]:
-    """Return the powers of X that are the units of two factors, whose product has X^degree."""
-    first = _unit_degree(kernel.k1)
-    second = _unit_degree(kernel.k2)
-    if _has_free_unit(kernel.k1):
-        return degree - second, second
-    if _has_free_unit(kernel.k2):
-        return first, degree - first
-    return degree - second, degree - first
-
-
-def _has_free_unit(kernel: Kernel) -> bool:
-    """Whether a free variance gives a kernel any unit."""
-    if isinstance(kernel, Exponentiation):
-        return _has_free_unit(kernel.kernel)
-    if isinstance(kernel, Sum):
-        return _has_free_unit(kernel.k1) and _has_free_unit(kernel.k2)
-    if isinstance(kernel, Product):
-        return _has_free_unit(kernel.k1) or _has_free_unit(kernel.k2)
-    return isinstance(kernel, (ConstantKernel, WhiteKernel)) and kernel.n_dims > 0
-
-
-def _unit_degree(kernel: Kernel) -> float:
-    """Return the power of X that is the unit of a kernel; 0 for a kernel with a free variance.
+def _unit_degree(kernel: Kernel) -> float | None:
+    """Return the power of X that is the unit of a kernel; None if a free variance gives any unit.
 
     The unit of a sum is the unit of its terms without a free variance; 0 if these differ.
     """
-    if _has_free_unit(kernel):
-        return 0.0
     if isinstance(kernel, Exponentiation):
-        return float(_unit_degree(kernel.kernel) * kernel.exponent)
-    if isinstance(kernel, Product):
-        return _unit_degree(kernel.k1) + _unit_degree(kernel.k2)
-    if isinstance(kernel, Sum):
-        terms = {_unit_degree(term) for term in (kernel.k1, kernel.k2) if not _has_free_unit(term)}
-        return terms.pop() if len(terms) == 1 else 0.0
+        base = _unit_degree(kernel.kernel)
+        return None if base is None else float(base * kernel.exponent)
+    if isinstance(kernel, (Sum, Product)):
+        degrees = [_unit_degree(kernel.k1), _unit_degree(kernel.k2)]
+        known = [degree for degree in degrees if degree is not None]
+        if isinstance(kernel, Product):
+            return sum(known) if len(known) == 2 else None
+        return (known[0] if len(set(known)) == 1 else 0.0) if known else None
+    if isinstance(kernel, (ConstantKernel, WhiteKernel)) and kernel.n_dims > 0:
+        return None
     linear = isinstance(kernel, PairwiseKernel) and kernel.metric == "linear"
     return 2.0 if linear or isinstance(kernel, DotProduct) else 0.0
 
@@ -344,70 +325,77 @@ def _unit_degree(kernel: Kernel) -> float:
 # --- rules ----------------------------------------------------------------------------------------
 
 
-def _variance_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
-    unit = _raise_unit(spread_of_rows(inputs.X), part.degree)
-    if inputs.n_functions > 1:
-        shape, scale = _PAPER_VARIANCE
-        law = stats.gamma(shape, scale=scale * unit)
-        if part.power != 1.0:
-            law = stats.gengamma(shape, part.power, scale=scale ** (1.0 / part.power) * unit)
-        return DefaultPrior(law, _append_unit("default: variance with a softmax", part.degree))
-    median, log_sd = _raise_law(_VARIANCE, 1.0 / part.power)
-    return DefaultPrior(
-        _freeze_lognormal(median * unit, log_sd), _append_unit("default: variance", part.degree)
-    )
+def _lognormal_prior(median: float, log_sd: float, origin: str) -> DefaultPrior:
+    return DefaultPrior(stats.lognorm(log_sd, scale=median), origin)
 
 
-def _noise_variance_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
-    median, log_sd = _raise_law(_NOISE, 2.0 / part.power)
-    unit = _raise_unit(spread_of_rows(inputs.X), part.degree)
-    return DefaultPrior(
-        _freeze_lognormal(median * unit, log_sd),
-        _append_unit("default: variance of noise", part.degree),
-    )
+def _variance_prior(place: HyperparameterPlace) -> DefaultPrior:
+    """Return the prior of a variance to the power 1 / `power`, in units of X^degree."""
+    power = 1.0 / place.power
+    unit = float(np.clip(spread_of_rows(place.X) ** place.degree, *_UNIT_LIMITS))
+    in_units = f", in units of inputs^{place.degree:g}" if place.degree else ""
+    if isinstance(place.owner, WhiteKernel):
+        median = _NOISE[0] ** (2.0 / place.power) * unit
+        log_sd = 2.0 / place.power * _NOISE[1]
+        return _lognormal_prior(median, log_sd, f"default: variance of noise{in_units}")
+    if place.n_functions == 1:
+        median = _VARIANCE[0] ** power * unit
+        return _lognormal_prior(median, power * _VARIANCE[1], f"default: variance{in_units}")
+    shape, scale = _PAPER_VARIANCE
+    law = stats.gamma(shape, scale=scale * unit)
+    if place.power != 1.0:
+        law = stats.gengamma(shape, place.power, scale=scale**power * unit)
+    return DefaultPrior(law, f"default: variance with a softmax{in_units}")
 
 
-def _length_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
-    law = _freeze_lognormal(*_find_length_law(inputs))
-    return DefaultPrior(law, "default: length-scale, from distances of the inputs")
+def _length_prior(place: HyperparameterPlace) -> DefaultPrior:
+    law = _fit_law_between(*length_bounds(place.X, per_feature=place.per_feature))
+    return _lognormal_prior(*law, "default: length-scale, from distances of the inputs")
 
 
-def _period_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
-    law = _freeze_lognormal(*_fit_law_between(*period_bounds(inputs.X)))
-    return DefaultPrior(law, "default: period, from distances of the inputs")
+def _fit_law_between(low: float, high: float) -> tuple[float, float]:
+    """Return median and sd of the log of the log-normal law with `_TAIL` beyond each end."""
+    return float(np.sqrt(low * high)), float(np.log(high / low) / (-2.0 * stats.norm.ppf(_TAIL)))
 
 
-def _offset_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
-    law = _freeze_lognormal(*_find_size_law(inputs))
-    return DefaultPrior(law, "default: offset, from the size of the inputs")
+def _period_prior(place: HyperparameterPlace) -> DefaultPrior:
+    law = _fit_law_between(*period_bounds(place.X))
+    return _lognormal_prior(*law, "default: period, from distances of the inputs")
 
 
-def _number_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
-    return DefaultPrior(_freeze_lognormal(*_NUMBER), "default: pure number")
+def _offset_prior(place: HyperparameterPlace) -> DefaultPrior:
+    median, log_sd = _NUMBER
+    origin = "default: offset, from the size of the inputs"
+    return _lognormal_prior(median * size_of_rows(place.X), log_sd, origin)
 
 
-def _gamma_prior(part: KernelPart, inputs: RuleInputs) -> DefaultPrior:
+def _number_prior(place: HyperparameterPlace) -> DefaultPrior:
+    return _lognormal_prior(*_NUMBER, "default: pure number")
+
+
+def _gamma_prior(place: HyperparameterPlace) -> DefaultPrior:
     """Return the prior of `gamma`, whose unit depends on the metric."""
-    metric = part.kernel.metric
-    if metric == "rbf":
-        median, log_sd = _raise_law(_find_length_law(inputs), -2.0)
-        law = _freeze_lognormal(0.5 * median, log_sd)
-        return DefaultPrior(law, "default: 1 / (2 length-scale^2), from distances of the inputs")
-    if metric in ("laplacian", "chi2"):
-        # These distances are sums over features, about sqrt(d) times the Euclidean distance.
-        median, log_sd = _raise_law(_find_length_law(inputs), -1.0)
-        law = _freeze_lognormal(median / np.sqrt(inputs.X.shape[1]), log_sd)
-        return DefaultPrior(law, "default: 1 / length-scale, from distances of the inputs")
+    metric = place.owner.metric
     if metric in ("poly", "polynomial", "sigmoid"):
-        law = _freeze_lognormal(*_raise_law(_find_size_law(inputs), -2.0))
-        return DefaultPrior(law, "default: 1 / offset^2, from the size of the inputs")
-    return DefaultPrior(_freeze_lognormal(*_NUMBER), f"default of no unit: metric {metric!r}")
+        offset = (_NUMBER[0] * size_of_rows(place.X)) ** -2.0
+        origin = "default: 1 / offset^2, from the size of the inputs"
+        return _lognormal_prior(offset, 2.0 * _NUMBER[1], origin)
+    if metric not in ("rbf", "laplacian", "chi2"):
+        return _lognormal_prior(*_NUMBER, f"default of no unit: metric {metric!r}")
+    length, log_sd = _fit_law_between(*length_bounds(place.X, per_feature=place.per_feature))
+    if metric == "rbf":
+        origin = "default: 1 / (2 length-scale^2), from distances of the inputs"
+        return _lognormal_prior(0.5 * length**-2.0, 2.0 * log_sd, origin)
+    # These distances are sums over features, about sqrt(d) times the Euclidean distance.
+    inverse = length**-1.0 / np.sqrt(place.X.shape[1])
+    origin = "default: 1 / length-scale, from distances of the inputs"
+    return _lognormal_prior(inverse, log_sd, origin)
 
 
 #: Rules of the hyper-parameters of kernels, by the class that owns one and its name there.
-_KERNEL_RULES: dict[tuple[type, str], Callable[[KernelPart, RuleInputs], DefaultPrior]] = {
+_KERNEL_RULES: dict[tuple[type, str], Callable[[HyperparameterPlace], DefaultPrior]] = {
     (ConstantKernel, "constant_value"): _variance_prior,
-    (WhiteKernel, "noise_level"): _noise_variance_prior,
+    (WhiteKernel, "noise_level"): _variance_prior,
     (RBF, "length_scale"): _length_prior,  # also of Matern, which is a subclass
     (RationalQuadratic, "length_scale"): _length_prior,
     (RationalQuadratic, "alpha"): _number_prior,
@@ -418,8 +406,8 @@ _KERNEL_RULES: dict[tuple[type, str], Callable[[KernelPart, RuleInputs], Default
 }
 #: Default priors of the parameters of likelihoods, by class and name.
 _LIKELIHOOD_PRIORS: dict[tuple[type, str], DefaultPrior] = {
-    (likelihood, name): DefaultPrior(stats.lognorm(log_sd, scale=median), f"default: {what}")
-    for likelihood, name, (median, log_sd), what in [
+    (likelihood, name): _lognormal_prior(*law, f"default: {what}")
+    for likelihood, name, law, what in [
         (Gaussian, "noise_scale", _NOISE, "standard deviation of noise"),
         (StudentT, "noise_scale", _NOISE, "standard deviation of noise"),
         (NegativeBinomial, "shape", _SHAPE, "shape of counts"),
@@ -433,63 +421,6 @@ def _find_rule(rules: Mapping[tuple[type, str], Any], owner: Any, name: str) -> 
     return next((rules[c, name] for c in type(owner).__mro__ if (c, name) in rules), None)
 
 
-def _find_kernel_rule(
-    kernel: Kernel, name: str
-) -> Callable[[KernelPart, RuleInputs], DefaultPrior] | None:
-    found: Callable[[KernelPart, RuleInputs], DefaultPrior] | None
-    found = _find_rule(_KERNEL_RULES, *owner_of(kernel, name))
-    return found
-
-
-def _apply_kernel_rule(part: KernelPart, name: str, inputs: RuleInputs) -> DefaultPrior:
-    rule = _find_rule(_KERNEL_RULES, part.kernel, name)
-    return _unknown_class_prior(part.kernel) if rule is None else rule(part, inputs)
-
-
-def _find_likelihood_prior(
-    likelihood: Likelihood | None, name: str, *, positive: bool
-) -> DefaultPrior:
-    if not positive:
-        return DefaultPrior(stats.norm(0.0, 3.0), "default: may be negative")
-    default = _find_rule(_LIKELIHOOD_PRIORS, likelihood, name)
-    return _unknown_class_prior(likelihood) if default is None else default
-
-
 def _unknown_class_prior(owner: Any) -> DefaultPrior:
-    what = f"default of no unit: class {type(owner).__name__} is not known"
-    return DefaultPrior(_freeze_lognormal(*_NUMBER), what)
-
-
-# --- laws -----------------------------------------------------------------------------------------
-
-
-def _freeze_lognormal(median: float, log_sd: float) -> Any:
-    return stats.lognorm(log_sd, scale=median)
-
-
-def _raise_law(law: tuple[float, float], power: float) -> tuple[float, float]:
-    """Return the law of a power of a log-normal variable, as median and sd of the log."""
-    median, log_sd = law
-    return median**power, abs(power) * log_sd
-
-
-def _fit_law_between(low: float, high: float) -> tuple[float, float]:
-    """Return the log-normal law with probability `_TAIL` below `low` and above `high`."""
-    return float(np.sqrt(low * high)), float(np.log(high / low) / (-2.0 * stats.norm.ppf(_TAIL)))
-
-
-def _find_length_law(inputs: RuleInputs) -> tuple[float, float]:
-    return _fit_law_between(*length_bounds(inputs.X, per_feature=inputs.per_feature))
-
-
-def _find_size_law(inputs: RuleInputs) -> tuple[float, float]:
-    median, log_sd = _NUMBER
-    return median * size_of_rows(inputs.X), log_sd
-
-
-def _raise_unit(length: float, degree: float) -> float:
-    return float(np.clip(length**degree, *_UNIT_LIMITS))
-
-
-def _append_unit(what: str, degree: float) -> str:
-    return f"{what}, in units of inputs^{degree:g}" if degree else what
+    origin = f"default of no unit: class {type(owner).__name__} is not known"
+    return _lognormal_prior(*_NUMBER, origin)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import differentiate, special, stats
 
-from .._typing import BoolArray, FloatArray, IntArray
+from .._typing import FloatArray, IntArray
 from ..numerics.linalg import LOG_TWO_PI
 from .prior_table import PriorTable
 from .shrinkage import SHRINKAGE, Shrinkage
@@ -81,8 +81,6 @@ class HyperPrior:
         self.distributions = {
             name: distributions[name] for name in dict.fromkeys(names) if name not in shrunk
         }
-        for name, law in self.distributions.items():
-            _check_distribution(name, law, positive=name not in real)
         self.origins = dict(origins or {})
         self.positive = np.array([name not in real for name in self.names], dtype=bool)
         self._positions = {
@@ -90,23 +88,32 @@ class HyperPrior:
             for name in dict.fromkeys(self.names)
         }
         self._n_widths = {name: len(widths) for name, widths in shrunk.items()}
+        coefficients = dict[str, _Coefficients]()
+        others: list[tuple[IntArray, _NumericalPrior | Shrinkage]] = []
+        for name, law in self.distributions.items():
+            _check_distribution(name, law, positive=name not in real)
+            form = _find_form(law, positive=name not in real)
+            if isinstance(form, _Coefficients):
+                coefficients[name] = form
+            else:
+                others.append((self._positions[name], form))
         self._groups = [self._make_shrinkage(shrunk)] if shrunk else []
         laws = {j: law for at, group in self._groups for j, law in zip(at, group.laws, strict=True)}
         self.laws = tuple(
             laws[j] if j in laws else self.distributions[name] for j, name in enumerate(self.names)
         )
-        self._range = _ThetaRange(self.laws, self.positive)
-        coefficients = {
-            name: _find_coefficients(law, positive=name not in real)
-            for name, law in self.distributions.items()
-        }
-        others: list[tuple[IntArray, _NumericalPrior | Shrinkage]] = [
-            (self._positions[name], _make_numerical_prior(law, positive=name not in real))
-            for name, law in self.distributions.items()
-            if coefficients[name] is None
-        ]
-        in_closed_form = [coefficients.get(name) or _ZERO_COEFFICIENTS for name in self.names]
+        in_closed_form = [coefficients.get(name, _ZERO_COEFFICIENTS) for name in self.names]
         self._density = _ThetaDensity(in_closed_form, [*others, *self._groups])
+
+        # The density may be positive within these bounds: supports within the limits of theta.
+        supports = np.array([law.support() for law in self.laws], dtype=float).reshape(-1, 2)
+        with np.errstate(divide="ignore"):
+            supports[self.positive] = np.log(supports[self.positive])
+        limit = np.where(self.positive, LOG_SCALE_LIMIT, REAL_LIMIT)
+        self._lower = np.maximum(supports[:, 0], -limit)
+        self._upper = np.minimum(supports[:, 1], limit)
+        # Radius of the largest ball about the origin within the bounds: it contains most theta.
+        self._radius = float(np.min([-self._lower, self._upper], initial=LOG_SCALE_LIMIT))
 
     def _make_shrinkage(self, shrunk: Mapping[str, FloatArray]) -> tuple[IntArray, Shrinkage]:
         """Return the positions of the length-scales that shrink and of tau, and their prior."""
@@ -140,8 +147,8 @@ class HyperPrior:
         with np.errstate(all="ignore"):  # quantiles of a wide prior may overflow
             ends = np.array([law.ppf(_TAILS) for law in self.laws])
             ends = np.where(self.positive[:, None], np.log(np.abs(ends)), ends)
-        inside = np.stack([self._range.lower, self._range.upper], axis=1)
-        return np.clip(np.nan_to_num(ends, neginf=-REAL_LIMIT), inside[:, :1], inside[:, 1:])
+        ends = np.nan_to_num(ends, neginf=-REAL_LIMIT)
+        return np.clip(ends, self._lower[:, None], self._upper[:, None])
 
     def value_limits(self, name: str) -> tuple[float, float]:
         """Return the least and the largest value of a hyper-parameter; natural scale."""
@@ -165,6 +172,13 @@ class HyperPrior:
             found[name] = own[0] if len(own) == 1 else own
         return found
 
+    def _holds(self, theta: FloatArray) -> Any:
+        """Whether theta, or each row of a batch, lies within the bounds; false for NaN."""
+        # Python's norm takes a fraction of the time of NumPy's comparisons, and never warns.
+        if theta.ndim == 1 and math.hypot(*theta.tolist()) <= self._radius:
+            return True
+        return ((self._lower <= theta) & (theta <= self._upper)).all(axis=-1)
+
     def log_prob(self, theta: FloatArray) -> Any:
         """Log density of theta, including the Jacobian; -inf outside the support.
 
@@ -180,9 +194,9 @@ class HyperPrior:
             Natural log.
         """
         if theta.ndim == 1:
-            return float(self._density.value(theta)) if self._range.holds(theta) else -np.inf
+            return float(self._density.value(theta)) if self._holds(theta) else -np.inf
         value = np.full(len(theta), -np.inf)
-        rows = self._range.holds_rows(theta)
+        rows = self._holds(theta)
         value[rows] = self._density.value(theta[rows])
         return value
 
@@ -210,13 +224,13 @@ class HyperPrior:
             Zero outside the support, so that trajectories remain finite.
         """
         if theta.ndim == 1:
-            if not self._range.holds(theta):
+            if not self._holds(theta):
                 return -np.inf, np.zeros(theta.shape)
             total, slope = self._density.value_and_slope(theta)
             return float(total), slope
         value = np.full(len(theta), -np.inf)
         gradient = np.zeros(theta.shape)
-        rows = self._range.holds_rows(theta)
+        rows = self._holds(theta)
         value[rows], gradient[rows] = self._density.value_and_slope(theta[rows])
         return value, gradient
 
@@ -255,30 +269,6 @@ def _check_distribution(name: str, distribution: Any, *, positive: bool) -> None
             "scale: use a distribution on (0, inf), such "
             "as scipy.stats.gamma, scipy.stats.lognorm or scipy.stats.halfnorm."
         )
-
-
-class _ThetaRange:
-    """The box in which the density of theta may be positive: supports within the limits."""
-
-    def __init__(self, distributions: Sequence[Any], positive: BoolArray) -> None:
-        supports = np.array([law.support() for law in distributions], dtype=float).reshape(-1, 2)
-        with np.errstate(divide="ignore"):
-            supports[positive] = np.log(supports[positive])
-        limit = np.where(positive, LOG_SCALE_LIMIT, REAL_LIMIT)
-        self.lower = np.maximum(supports[:, 0], -limit)
-        self.upper = np.minimum(supports[:, 1], limit)
-
-        # Radius of the largest ball about the origin within the bounds: it contains most theta.
-        self._radius = float(np.min([-self.lower, self.upper], initial=LOG_SCALE_LIMIT))
-
-    def holds(self, theta: FloatArray) -> bool:
-        """Whether theta of shape (p,) lies within the bounds; false for NaN."""
-        # Python's norm takes a fraction of the time of NumPy's comparisons, and never warns.
-        return math.hypot(*theta.tolist()) <= self._radius or bool(self.holds_rows(theta))
-
-    def holds_rows(self, theta: FloatArray) -> Any:
-        """Return for every row of a batch whether it lies within the bounds."""
-        return ((self.lower <= theta) & (theta <= self.upper)).all(axis=-1)
 
 
 class _Coefficients(NamedTuple):
@@ -381,33 +371,33 @@ def parameters_of(distribution: Any) -> tuple[list[np.float64], np.float64, np.f
     They are NumPy's floats, which overflow to infinity where Python's raise an error.
     """
     shapes = (distribution.dist.shapes or "").replace(",", " ").split()
-    given = (
-        dict(zip([*shapes, "loc", "scale"], distribution.args, strict=False)) | distribution.kwds
-    )
+    given = dict(zip([*shapes, "loc", "scale"], distribution.args, strict=False))
+    given |= distribution.kwds
     loc = given.get("loc", 0.0)
     scale = given.get("scale", 1.0)
     return [np.float64(given[shape]) for shape in shapes], np.float64(loc), np.float64(scale)
 
 
-def _find_coefficients(distribution: Any, *, positive: bool) -> _Coefficients | None:
-    """Return the coefficients of a distribution, or None if it is not of this form."""
+def _find_form(distribution: Any, *, positive: bool) -> _Coefficients | _NumericalPrior:
+    """Return the coefficients of a distribution, or its density if it is not of this form."""
     family = type(distribution.dist)
     shapes, loc, scale = parameters_of(distribution)
-    if not positive:
+    if not positive and family is type(stats.norm):
         # The log of a log-normal variable is normal.
-        normal = family is type(stats.norm)
-        return (
-            _FAMILY_COEFFICIENTS[type(stats.lognorm)](float(loc), float(scale)) if normal else None
-        )
+        return _FAMILY_COEFFICIENTS[type(stats.lognorm)](float(loc), float(scale))
+    if positive and loc == 0.0 and family is type(stats.halfcauchy):
+        return _HalfCauchyPrior(distribution)
     # With a location only the uniform density keeps this form: it is constant everywhere.
-    if family not in _FAMILY_COEFFICIENTS or (loc != 0.0 and family is not type(stats.uniform)):
-        return None
-    with np.errstate(all="ignore"):
-        coefficients = _FAMILY_COEFFICIENTS[family](float(np.log(scale)), *shapes)
-        ends = np.array([[-LOG_SCALE_LIMIT], [LOG_SCALE_LIMIT]])
-        total, slope = _ThetaDensity([coefficients]).value_and_slope(ends)
-    # All terms are largest at the ends: if they are finite there, no call overflows between.
-    return coefficients if np.all(np.isfinite(total)) and np.all(np.isfinite(slope)) else None
+    in_place = loc == 0.0 or family is type(stats.uniform)
+    if positive and in_place and family in _FAMILY_COEFFICIENTS:
+        with np.errstate(all="ignore"):
+            coefficients = _FAMILY_COEFFICIENTS[family](float(np.log(scale)), *shapes)
+            ends = np.array([[-LOG_SCALE_LIMIT], [LOG_SCALE_LIMIT]])
+            total, slope = _ThetaDensity([coefficients]).value_and_slope(ends)
+        # All terms are largest at the ends: if they are finite there, no call overflows between.
+        if np.all(np.isfinite(total)) and np.all(np.isfinite(slope)):
+            return coefficients
+    return _NumericalPrior(distribution, positive=positive)
 
 
 class _NumericalPrior:
@@ -467,10 +457,3 @@ class _HalfCauchyPrior(_NumericalPrior):
     def curvature(self, u: FloatArray) -> FloatArray:
         """Return minus the second derivative of the log density."""
         return np.asarray(1.0 - np.tanh(u - self._center) ** 2)
-
-
-def _make_numerical_prior(distribution: Any, *, positive: bool) -> _NumericalPrior:
-    _, loc, _ = parameters_of(distribution)
-    if positive and loc == 0.0 and type(distribution.dist) is type(stats.halfcauchy):
-        return _HalfCauchyPrior(distribution)
-    return _NumericalPrior(distribution, positive=positive)

@@ -49,12 +49,8 @@ def length_bounds(X: FloatArray, *, per_feature: bool = False) -> tuple[float, f
         distances count as if they were that far. Rows closer than 1e-6 of the width count once. If
         there are no two different rows, 0.1 and 10.
     """
-    low, width = _measure_spacing(X)
-    if width == 0.0:
-        return _BOUNDS_OF_ONE_ROW
-    return _order_bounds(
-        low / float(np.sqrt(X.shape[1] if per_feature else 1)), _WIDTH_FACTOR * width
-    )
+    shrink = float(np.sqrt(X.shape[1] if per_feature else 1)) / _NEIGHBOR_SHARE
+    return _measure_bounds(X, shrink, _WIDTH_FACTOR)
 
 
 def period_bounds(X: FloatArray) -> tuple[float, float]:
@@ -73,8 +69,7 @@ def period_bounds(X: FloatArray) -> tuple[float, float]:
         period; with fewer than two the data cannot distinguish it from longer periods. The upper
         end is the width of the data, as the data show no repetition of longer periods.
     """
-    low, width = _measure_spacing(X)
-    return _BOUNDS_OF_ONE_ROW if width == 0.0 else _order_bounds(low / _NEIGHBOR_SHARE, width)
+    return _measure_bounds(X, 1.0, 1.0)
 
 
 def column_widths(X: FloatArray) -> FloatArray:
@@ -85,7 +80,7 @@ def column_widths(X: FloatArray) -> FloatArray:
     widths = []
     for column in X.T[:, :, None]:
         _, width, unit = _merge_equal_rows(column)
-        widths.append(_clip_length(width * unit) if width > 0.0 else 1.0)
+        widths.append(np.clip(width * unit, *_LENGTH_LIMITS) if width > 0.0 else 1.0)
     return np.array(widths)
 
 
@@ -95,7 +90,7 @@ def size_of_rows(X: FloatArray) -> float:
     if largest == 0.0:
         return 1.0
     square = ((X / largest) ** 2).sum(axis=1)  # without overflow
-    return _clip_length(float(np.sqrt(np.median(square[square > 0.0]))) * largest)
+    return float(np.clip(np.sqrt(np.median(square[square > 0.0])) * largest, *_LENGTH_LIMITS))
 
 
 def spread_of_rows(X: FloatArray) -> float:
@@ -106,18 +101,23 @@ def spread_of_rows(X: FloatArray) -> float:
     rows, _, unit = _merge_equal_rows(X)
     distances = np.linalg.norm(rows - np.median(rows, axis=0), axis=1)
     spread = float(np.median(distances[distances > 0.0])) if len(rows) > 1 else 0.0
-    return _clip_length(spread * unit) if spread > 0.0 else 1.0
+    return float(np.clip(spread * unit, *_LENGTH_LIMITS)) if spread > 0.0 else 1.0
 
 
-def _measure_spacing(X: FloatArray) -> tuple[float, float]:
-    """Return half the distance of neighbors, and the width; zeros without two different rows."""
+def _measure_bounds(X: FloatArray, shrink: float, n_widths: float) -> tuple[float, float]:
+    """Return the distance of neighbors divided by `shrink`, and so many widths of the data.
+
+    Both are within the limits of lengths, and the second is at least twice the first.
+    """
     rows, width, unit = _merge_equal_rows(X)
     if len(rows) < 2:
-        return 0.0, 0.0
+        return _BOUNDS_OF_ONE_ROW
     k = min(_N_NEIGHBORS, 1 + (len(rows) - 1) // 4)
     # The nearest of the training rows is the row itself.
     distances, _ = spatial.KDTree(rows).query(rows, [k + 1])
-    return _NEIGHBOR_SHARE * float(np.median(distances)) * unit, width * unit
+    least, most = _LENGTH_LIMITS
+    low = min(max(float(np.median(distances)) * unit / shrink, least), most)
+    return low, min(max(n_widths * (width * unit), 2.0 * low), 2.0 * most)
 
 
 def _merge_equal_rows(X: FloatArray) -> tuple[FloatArray, float, float]:
@@ -137,14 +137,3 @@ def _drop_repeats(rows: FloatArray, cell: float) -> FloatArray:
     """Return one of all rows that are equal when rounded to multiples of `cell`."""
     _, first = np.unique(np.rint(rows / cell), axis=0, return_index=True)
     return np.asarray(rows[np.sort(first)])
-
-
-def _clip_length(length: float) -> float:
-    least, most = _LENGTH_LIMITS
-    return min(max(length, least), most)
-
-
-def _order_bounds(low: float, high: float) -> tuple[float, float]:
-    """Return both within the limits of lengths, the second at least twice the first."""
-    low = _clip_length(low)
-    return low, min(max(high, 2.0 * low), 2.0 * _LENGTH_LIMITS[1])

@@ -12,7 +12,6 @@ from .._typing import FloatArray, IntArray
 from ..numerics import linalg
 from ..numerics.roots import PivotedRoot, full_root
 from .covariance import Covariance, CrossCovariance
-from .cross import cross_matrix
 from .joint import LatentGP
 from .prior import GaussianPrior
 
@@ -29,7 +28,7 @@ class LowRankPrior(GaussianPrior):
 
     def contract(self, A: FloatArray) -> FloatArray:
         """``sum_ij A_ij dK^_ij / dtheta_r`` for A of shape (n, n)."""
-        half = self.apply_transpose(0.5 * (A + A.T))
+        half = self.root.apply_transpose(0.5 * (A + A.T))
         return self.contract_root(np.eye(self.rank), half, half @ self.root.factor)
 
     @cached_property
@@ -64,7 +63,7 @@ class NystromPrior(LowRankPrior):
     @cached_property
     def _columns(self) -> FloatArray:
         """``K[I, :]``; (m, n)."""
-        columns = cross_matrix(self.row_covariance, self.kernel_theta, self.cross_covariance)
+        columns = self.row_covariance.fast_cross(self.kernel_theta, self.cross_covariance)
         columns[:, self.rows] = self.row_covariance.matrix(self.kernel_theta)
         return columns
 
@@ -104,11 +103,6 @@ class NystromGP(LatentGP):
     def __getstate__(self) -> dict[str, Any]:
         # The state stays O(n): matrices are quicker to compute again than to send.
         return {name: value for name, value in vars(self).items() if name != "_blocks"}
-
-    @classmethod
-    def of(cls, model: LatentGP, rows: IntArray) -> NystromGP:
-        """Return the model approximated by some of the rows."""
-        return cls(model.covariance, model.observations, model.hyperprior, rows)
 
     @cached_property
     def _blocks(self) -> tuple[Covariance, CrossCovariance]:

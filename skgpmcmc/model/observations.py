@@ -174,10 +174,6 @@ class Observations:
         )
         return observed, places
 
-    def with_unit_weights(self) -> Observations:
-        """Return the same rows, each with a weight of one."""
-        return replace(self, weight=None)
-
     # --- at given f -----------------------------------------------------------------------------
 
     def log_prob(self, f: FloatArray) -> FloatArray:
@@ -284,19 +280,18 @@ class Observations:
         own = np.flatnonzero(alone)
         others = np.flatnonzero(~alone)
         if len(own):
-            moments[:, own] = (
-                self.of_inputs(own).with_unit_weights().tilted_moments(mean[own], var[own])
-            )
+            plain = replace(self.of_inputs(own), weight=None)
+            moments[:, own] = plain.tilted_moments(mean[own], var[own])
         if len(others):
             rest = self.of_inputs(others)
-            moments[:, others] = rest._moments_by_quadrature(mean[others], var[others])
+            mean = mean[others]
+            var = var[others]
+            if rest.first is None:
+                at = rest.y, rest.weight, rest._at_rows(mean), var
+                moments[:, others] = rest.likelihood.weighted_tilted_moments(*at)
+            else:
+                moments[:, others] = rest._tilt(mean, var).moments()
         return TiltedMoments(*moments)
-
-    def _moments_by_quadrature(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
-        if self.first is None:
-            shifted = self._at_rows(mean)
-            return self.likelihood.weighted_tilted_moments(self.y, self.weight, shifted, var)
-        return TiltedMoments(*self._tilt(np.arange(self.n_inputs), mean, var).moments())
 
     def log_normalizers(self, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Return `tilted_moments().log_z` alone, which takes less time; (n,)."""
@@ -304,7 +299,7 @@ class Observations:
             return self.tilted_moments(mean, var).log_z
         if not self.has_repeats:
             return self.likelihood.log_predictive(self.y, self._at_rows(mean), var)
-        return self._tilt(np.arange(self.n_inputs), mean, var).log_normalizer()
+        return self._tilt(mean, var).log_normalizer()
 
     def _gaussian_moments(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
         """Return `tilted_moments` for Gaussian noise: the rows of an input act as their mean."""
@@ -324,7 +319,7 @@ class Observations:
 
         `cavities` are the means and variances of their Gaussian factors; (degree, n).
         """
-        return self._tilt(np.arange(self.n_inputs), *cavities).powers(mean, sd, degree)
+        return self._tilt(*cavities).powers(mean, sd, degree)
 
     def tilted_parameter_gradient(self, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Return derivatives of `tilted_moments().log_z` in the parameters; (k, n)."""
@@ -335,25 +330,23 @@ class Observations:
             _, alpha, beta = self.tilted_moments(mean, var)
             derivatives = self.parameter_derivatives(mean + var * alpha)
             return derivatives.log_prob + 0.5 * var * (1.0 - var * beta) * derivatives.second
-        tilted = self._tilt(np.arange(self.n_inputs), mean, var)
         slopes = self._sum_over_rows(lambda own, y, f: own.parameter_derivatives(y, f).log_prob)
-        return tilted.average(slopes)
+        return self._tilt(mean, var).average(slopes)
 
     def probit_signs(self) -> FloatArray | None:
         """Return s of shape (n,) if p(y_i | f) = Phi(s (f + offset)), else None."""
         return None if self.has_repeats else self.likelihood.probit_signs(self.y)
 
-    def _tilt(
-        self, inputs: IntArray, mean: FloatArray, var: FloatArray
-    ) -> quadrature.TiltedDensities:
-        """Return the tilted densities of some inputs, whose positions take the place of y."""
+    def _tilt(self, mean: FloatArray, var: FloatArray) -> quadrature.TiltedDensities:
+        """Return the tilted densities of all inputs, whose positions take the place of y."""
         slopes = self._sum_over_rows(lambda own, y, f: np.array(own.slopes(y, f)))
         density = quadrature.LogDensity(
             self._sum_over_rows(lambda own, y, f: own.log_prob(y, f)),
             lambda inputs, f: tuple(slopes(inputs, f)),
             self.likelihood.log_concave,
         )
-        return quadrature.TiltedDensities(density, self._combine_bends(inputs), inputs, mean, var)
+        inputs = np.arange(self.n_inputs)
+        return quadrature.TiltedDensities(density, self._combine_bends(), inputs, mean, var)
 
     def _sum_over_rows(
         self, function: Callable[[Likelihood, FloatArray, FloatArray], FloatArray]
@@ -379,21 +372,21 @@ class Observations:
 
         return sums
 
-    def _combine_bends(self, inputs: IntArray) -> quadrature.Bend | quadrature.Cuts:
-        """Return the bend or the cuts of log p(y_i | f) of some inputs, from those of the rows."""
-        rows = self._find_rows(inputs)
-        shape = self.likelihood.bend(self.y[rows.numbers])
-        offset = np.zeros(len(rows.numbers)) if self.offset is None else self.offset[rows.numbers]
+    def _combine_bends(self) -> quadrature.Bend | quadrature.Cuts:
+        """Return the bend or the cuts of log p(y_i | f_i) of all inputs, from those of the rows."""
+        first = np.arange(len(self.y)) if self.first is None else self.first
+        shape = self.likelihood.bend(self.y)
+        offset = np.zeros(len(self.y)) if self.offset is None else self.offset
         if isinstance(shape, quadrature.Bend):
             center = np.broadcast_to(shape.center, offset.shape) - offset
-            low, high = (ends.reduceat(center, rows.first) for ends in (np.minimum, np.maximum))
-            width = np.minimum.reduceat(np.broadcast_to(shape.width, offset.shape), rows.first)
+            low, high = (ends.reduceat(center, first) for ends in (np.minimum, np.maximum))
+            width = np.minimum.reduceat(np.broadcast_to(shape.width, offset.shape), first)
             return quadrature.Bend(0.5 * (low + high), width, 0.5 * (high - low))
         places = shape.places - offset[:, None]
-        count = np.diff(np.append(rows.first, len(rows.numbers)))
+        count = np.diff(np.append(first, len(self.y)))
         # Inputs with fewer rows than others repeat their last row.
-        numbers = rows.first[:, None] + np.minimum(np.arange(count.max()), count[:, None] - 1)
-        places = np.sort(places[numbers].reshape(len(inputs), -1), axis=1)
+        numbers = first[:, None] + np.minimum(np.arange(count.max()), count[:, None] - 1)
+        places = np.sort(places[numbers].reshape(len(first), -1), axis=1)
         some = np.linspace(0, places.shape[1] - 1, min(places.shape[1], _MOST_CUTS))
         return quadrature.Cuts(places[:, some.round().astype(np.intp)])
 

@@ -15,10 +15,8 @@ import numpy as np
 
 from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics import linalg
-from ..numerics.dynamics import FactorRoot
 from ..numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
 from .covariance import Covariance, CrossCovariance
-from .cross import contract_cross
 
 Result = TypeVar("Result")
 
@@ -59,14 +57,6 @@ class Conditional(ABC):
         """Return the arrays that it holds, without those of the covariance."""
 
 
-class _Projection(NamedTuple):
-    """Mean of f* at m new inputs, and changes of its covariance, due to the training inputs."""
-
-    mean: FloatArray  # (m, g)
-    known: FloatArray  # (k, m): f at the training inputs reduces the covariance by known' known
-    unknown: FloatArray | None = None  # (r, m): uncertainty of f adds unknown' unknown
-
-
 @dataclass(frozen=True, eq=False)
 class FunctionConditional(Conditional):
     """Conditional of one latent function.
@@ -88,8 +78,13 @@ class FunctionConditional(Conditional):
     coefficients: FloatArray
 
     @abstractmethod
-    def _project(self, cross: FloatArray) -> _Projection:
-        """Return the projection by k* of shape (n, m), which may be overwritten."""
+    def _project(self, cross: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """Return what the training inputs say of m new ones, by k* of shape (n, m).
+
+        These are the mean of f*, (m, g), and two matrices with m columns: f at the training inputs
+        reduces the covariance by known' known, and uncertainty of f, if any, adds unknown' unknown.
+        k* may be overwritten.
+        """
 
     def predict(self, X_new: FloatArray | CrossCovariance) -> LatentMoments:
         """See `Conditional`."""
@@ -126,9 +121,9 @@ class ConditionalGivenLatent(FunctionConditional):
 
     pivots: IntArray
 
-    def _project(self, cross: FloatArray) -> _Projection:
+    def _project(self, cross: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         half = linalg.solve_lower(self.factor, np.asfortranarray(cross[self.pivots]))
-        return _Projection(half.T @ self.coefficients, half)
+        return half.T @ self.coefficients, half, None
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,9 +135,9 @@ class ConditionalGivenWhiteSites(ConditionalGivenLatent):
 
     white_factor: FloatArray  # T, (r, r)
 
-    def _project(self, cross: FloatArray) -> _Projection:
+    def _project(self, cross: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         mean, half, _ = super()._project(cross)
-        return _Projection(mean, half, linalg.solve_lower(self.white_factor, half))
+        return mean, half, linalg.solve_lower(self.white_factor, half)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +150,10 @@ class ConditionalGivenSites(FunctionConditional):
 
     root_precision: FloatArray  # s, (n,)
 
-    def _project(self, cross: FloatArray) -> _Projection:
+    def _project(self, cross: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray | None]:
         mean = cross.T @ self.coefficients
         cross *= self.root_precision[:, None]
-        return _Projection(mean, linalg.solve_lower(self.factor, cross, overwrite=True))
+        return mean, linalg.solve_lower(self.factor, cross, overwrite=True), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -352,13 +347,13 @@ class GaussianPrior:
     def times(self, g: FloatArray) -> FloatArray:
         """``K g``, of the shape of g: (n,) or (n, m)."""
         if self.low_rank:
-            return self.unwhiten(self.apply_transpose(g))
+            return self.unwhiten(self.root.apply_transpose(g))
         return linalg.product(self.K, g)
 
     def solve_with_precision(self, precision: FloatArray, g: FloatArray) -> FloatArray:
         """``(I + W K)^-1 g`` for a diagonal W of any sign and g of shape (n,)."""
         inner = linalg.add_to_diagonal(self.gram(precision), 1.0)
-        solved = np.asarray(np.linalg.solve(inner, self.apply_transpose(g)), dtype=float)
+        solved = np.asarray(np.linalg.solve(inner, self.root.apply_transpose(g)), dtype=float)
         return np.asarray(g - precision * self.unwhiten(solved))
 
     def columns(self, which: BoolArray) -> FloatArray:
@@ -391,10 +386,6 @@ class GaussianPrior:
     def unwhiten(self, v: FloatArray) -> FloatArray:
         """``f = R v``, (n,) or (n, m), for v of shape (r,) or (r, m)."""
         return self.root.apply(v)
-
-    def apply_transpose(self, x: FloatArray) -> FloatArray:
-        """``R' x``, (r,) or (r, m), for x of shape (n,) or (n, m)."""
-        return self.root.apply_transpose(x)
 
     def whiten_by_input(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Return v with one entry for each input, (n,), for f of shape (n,).
@@ -434,16 +425,9 @@ class GaussianPrior:
         half = self.half_given(factor) / noise
         return linalg.add_to_diagonal(-linalg.product(half.T, half), 1.0 / noise)
 
-    def mass_root(self, root_mass: FloatArray) -> FactorRoot:
-        """Return the root of the inverse of R'M R, as v sees a mass matrix M = H H' of f.
-
-        `root_mass` is H, (n, n), or its diagonal.
-        """
-        return FactorRoot(self.root.precision_root(root_mass))
-
     def gram(self, weight: FloatArray) -> FloatArray:
         """``R'W R`` for a diagonal W of any sign; (r, r)."""
-        return self.apply_transpose(weight[:, None] * self.root.factor)
+        return self.root.apply_transpose(weight[:, None] * self.root.factor)
 
     def gram_pullback(self, A: FloatArray) -> tuple[FloatArray, FloatArray]:
         """``R A`` and the diagonal of ``R A R'``, for a symmetric A of shape (r, r).
@@ -507,7 +491,7 @@ class GaussianPrior:
         others = A.copy()
         others[:, pivots] = 0.0
         new = own.at_new(self.covariance.X)
-        return of_square + contract_cross(own, self.kernel_theta, new, others, columns)
+        return of_square + own.contract_cross(self.kernel_theta, new, others, columns)
 
     @property
     def pivot_columns(self) -> FloatArray:

@@ -47,22 +47,12 @@ class PriorTable(TableRepr, Mapping[str, Any]):
         for name, law in self.items():
             with np.errstate(all="ignore"):  # quantiles of a wide prior may overflow
                 ends = [f"{float(end):.3g}" for end in law.ppf(_SHOWN_PROBABILITIES)]
-            rows.append([name, describe_distribution(law), *ends, self.origins.get(name, "")])
+            arguments = [f"{float(value):.4g}" for value in law.args]
+            arguments += [f"{own}={float(value):.4g}" for own, value in law.kwds.items()]
+            call = f"{law.dist.name}({', '.join(arguments)})"
+            rows.append([name, call, *ends, self.origins.get(name, "")])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(_format_line(row, widths) for row in rows)
-
-
-def describe_distribution(law: Any) -> str:
-    """Return a frozen distribution as a call in Python, such as "lognorm(1, scale=2)"."""
-    given = [f"{float(value):.4g}" for value in law.args]
-    named = [f"{name}={float(value):.4g}" for name, value in law.kwds.items()]
-    return f"{law.dist.name}({', '.join([*given, *named])})"
-
-
-def _format_line(row: list[str], widths: list[int]) -> str:
-    """Return a line of the table: words aligned to the left, numbers to the right."""
-    numbers = (2, 3)
-    cells = []
-    for i, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        cells.append(f"{cell:>{width}}" if i in numbers else f"{cell:<{width}}")
-    return "  ".join(cells).rstrip()
+        # Words are aligned to the left, numbers to the right.
+        formats = [f"{side}{width}" for side, width in zip("<<>><", widths, strict=True)]
+        lines = ("  ".join(map(format, row, formats)) for row in rows)
+        return "\n".join(line.rstrip() for line in lines)

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from .._typing import FloatArray
-from .linalg import half_log_det, solve_lower, transposed_lower_product
+from .linalg import half_log_det, lower_product, solve_lower
 
 
 class Root(Protocol):
@@ -76,7 +76,7 @@ class FactorRoot:
 
     def solve(self, step: FloatArray) -> FloatArray:
         """``B^-1 step``."""
-        return transposed_lower_product(self.factor, step)
+        return lower_product(self.factor, step, transpose=True)
 
     @property
     def log_det(self) -> float:
@@ -96,11 +96,6 @@ class DenseRoot:
     """
 
     matrix: FloatArray
-
-    @classmethod
-    def of_covariance(cls, covariance: FloatArray) -> DenseRoot:
-        """Return B with ``B B'`` the given matrix, lower triangular."""
-        return cls(np.asarray(np.linalg.cholesky(covariance), dtype=float))
 
     @classmethod
     def of_precision(cls, precision: FloatArray) -> DenseRoot:

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -55,17 +55,16 @@ class OperationCount:
     @property
     def total(self) -> float:
         """Sum over the kinds."""
-        return float(sum(getattr(self, field.name) for field in fields(self)))
+        return float(sum(vars(self).values()))
 
     def per(self, n: int) -> OperationCount:
         """Return the counts in units of n^3, the cost of a factorization of an n x n matrix."""
-        parts = (getattr(self, field.name) / float(n) ** 3 for field in fields(self))
-        return OperationCount(*parts)
+        return OperationCount(*(own / float(n) ** 3 for own in vars(self).values()))
 
     def add(self, other: OperationCount) -> None:
         """Add another count to this one."""
-        for field in fields(self):
-            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+        for kind, number in vars(other).items():
+            setattr(self, kind, getattr(self, kind) + number)
 
 
 _active_count: ContextVar[OperationCount] = ContextVar("active_count")
@@ -199,9 +198,8 @@ def solve_lower(
 ) -> FloatArray:
     """Solve ``L X = B`` (or ``L' X = B``) for B of shape (n,) or (n, m)."""
     if _is_long(B, len(L)):
-        return _apply_by_columns(
-            partial(solve_lower, transpose=transpose), L, B, overwrite=overwrite
-        )
+        solve = partial(solve_lower, transpose=transpose)
+        return _apply_by_columns(solve, L, B, overwrite=overwrite)
     _active_count.get(_UNCOUNTED).triangular_solve += float(len(L) * B.size)
     X, info = lapack.dtrtrs(L, B, lower=1, trans=int(transpose), overwrite_b=int(overwrite))
     if info != 0:
@@ -325,8 +323,6 @@ def lower_gram(L: FloatArray, *, overwrite: bool = False) -> FloatArray:
     With `overwrite`, the result is written into the memory of L, in Fortran order.
     """
     _active_count.get(_UNCOUNTED).product += float(len(L)) ** 3
-    if len(L) ** 3 <= 3 * _MULTIPLICATIONS_PER_CALL:
-        return lapack.dlauum(L, lower=1, overwrite_c=int(overwrite))[0]
     gram = L if overwrite else L.copy(order="F")
     _gram_by_halves(gram)
     return gram
@@ -350,24 +346,14 @@ def _gram_by_halves(A: FloatArray) -> None:
     _gram_by_halves(D)
 
 
-def lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
-    """``L B`` for a lower triangular L and B of shape (n,) or (n, m)."""
+def lower_product(L: FloatArray, B: FloatArray, *, transpose: bool = False) -> FloatArray:
+    """``L B`` (or ``L' B``) for a lower triangular L and B of shape (n,) or (n, m)."""
     if _is_long(B, len(L)):
-        return _apply_by_columns(lower_product, L, B)
+        return _apply_by_columns(partial(lower_product, transpose=transpose), L, B)
     _active_count.get(_UNCOUNTED).product += float(len(L) * B.size)
     if B.ndim == 1:
-        return blas.dtrmv(L, B, lower=1)
-    return blas.dtrmm(1.0, L, B, lower=1)
-
-
-def transposed_lower_product(L: FloatArray, B: FloatArray) -> FloatArray:
-    """``L' B`` for a lower triangular L and B of shape (n,) or (n, m)."""
-    if _is_long(B, len(L)):
-        return _apply_by_columns(transposed_lower_product, L, B)
-    _active_count.get(_UNCOUNTED).product += float(len(L) * B.size)
-    if B.ndim == 1:
-        return blas.dtrmv(L, B, lower=1, trans=1)
-    return blas.dtrmm(1.0, L, B, lower=1, trans_a=1)
+        return blas.dtrmv(L, B, lower=1, trans=int(transpose))
+    return blas.dtrmm(1.0, L, B, lower=1, trans_a=int(transpose))
 
 
 def product(A: FloatArray, B: FloatArray) -> FloatArray:
@@ -393,8 +379,7 @@ def eigenpairs(A: FloatArray, rank: int) -> tuple[FloatArray, FloatArray]:
 
     The operations are not counted and cannot be interrupted, as only reference methods use them.
     """
-    values, vectors = eigh(A, subset_by_index=(len(A) - rank, len(A) - 1), check_finite=False)
-    return values, vectors
+    return eigh(A, subset_by_index=(len(A) - rank, len(A) - 1), check_finite=False)
 
 
 def mirror_lower(A: FloatArray) -> FloatArray:

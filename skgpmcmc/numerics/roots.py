@@ -8,7 +8,6 @@ substitute: it adds noise to the model, whose amount relative to K a chain can c
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from scipy.linalg import lapack, qr
@@ -87,11 +86,6 @@ class PivotedRoot:
 class TriangularRoot(PivotedRoot):
     """The Cholesky factor of a K of full rank: all rows are pivots, in their order."""
 
-    @classmethod
-    def of(cls, factor: FloatArray) -> Self:
-        """Return the root for a lower Cholesky factor."""
-        return cls(factor, np.arange(len(factor)))
-
     @property
     def triangle(self) -> FloatArray:
         """R itself."""
@@ -104,7 +98,7 @@ class TriangularRoot(PivotedRoot):
     def apply_transpose(self, x: FloatArray) -> FloatArray:
         """See `PivotedRoot`."""
         if x.ndim == 1:
-            return linalg.transposed_lower_product(self.factor, x)
+            return linalg.lower_product(self.factor, x, transpose=True)
         return linalg.product(self.factor.T, x)
 
     def solve(self, f: FloatArray) -> FloatArray:
@@ -148,54 +142,46 @@ def full_root(K: FloatArray) -> PivotedRoot:
         If K is not finite, or has clearly negative eigenvalues.
     """
     try:
-        return TriangularRoot.of(linalg.cholesky(K, least=_find_tolerance(K)))
+        factor = linalg.cholesky(K, least=_find_tolerance(K))
+        return TriangularRoot(factor, np.arange(len(K)))
     except NotPositiveDefiniteError:
         return _find_pivoted_root(K)
 
 
 def _find_pivoted_root(K: FloatArray) -> PivotedRoot:
-    """Return the root for the smallest tolerance at which K is positive semidefinite."""
-    for tolerance in (
-        _find_tolerance(K),
-        *(share * _find_largest_variance(K) for share in _ROUGHER_TOLERANCES),
-    ):
-        root = _factor_with_pivots(K, tolerance)
-        residual = K.diagonal() - np.einsum("ij,ij->i", root.factor, root.factor)
+    """Return the root for the smallest tolerance at which K is positive semidefinite.
+
+    The pivot is the input of largest residual variance, while that is above the tolerance. Full
+    pivoting keeps the residual small (Higham, 2002, section 10.3), but at a nearby theta different
+    inputs may be chosen among many that are equally good. Later inputs therefore have smaller
+    weights: if the order of the inputs is spread, the pivots come in nearly the same order at all
+    theta, and R v changes little when theta does.
+    """
+    n = len(K)
+    share = np.geomspace(1.0, np.sqrt(_LAST_PIVOT_WEIGHT), n)
+    rougher = [own * float(K.diagonal().max()) for own in _ROUGHER_TOLERANCES]
+    for tolerance in [_find_tolerance(K), *rougher]:
+        scaled = np.multiply(K, share[:, None], order="F")
+        scaled *= share
+        factor, order, rank, _ = lapack.dpstrf(
+            scaled, lower=1, tol=_LAST_PIVOT_WEIGHT * tolerance, overwrite_a=1
+        )
+        linalg.count_root(n, rank)
+        root = np.empty((n, rank), order="F")
+        root[order - 1] = np.tril(factor[:, :rank])
+        root /= share[:, None]
+        residual = K.diagonal() - np.einsum("ij,ij->i", root, root)
         if residual.min() > -_INDEFINITE_TOLERANCES * tolerance:
-            return root
+            return PivotedRoot(root, order[:rank] - 1)
     raise NotPositiveDefiniteError("the matrix has a negative eigenvalue")
 
 
 def _find_tolerance(K: FloatArray) -> float:
-    """Return the residual variance that may consist of rounding errors alone."""
-    return max(_RANK_TOLERANCE, len(K) * float(np.finfo(float).eps)) * _find_largest_variance(K)
+    """Return the residual variance that may consist of rounding errors alone.
 
-
-def _find_largest_variance(K: FloatArray) -> float:
-    """Return the largest variance; raise an error if it is not positive and finite."""
+    The largest variance must be positive and finite.
+    """
     largest = float(K.diagonal().max())
     if not 0.0 < largest < np.inf:
         raise NotPositiveDefiniteError(f"the largest variance is {largest}")
-    return largest
-
-
-def _factor_with_pivots(K: FloatArray, tolerance: float) -> PivotedRoot:
-    """Factor K with the input of largest residual variance as pivot, while above the tolerance.
-
-    Full pivoting keeps the residual small (Higham, 2002, section 10.3), but at a nearby theta
-    different inputs may be chosen among many that are equally good. Later inputs therefore have
-    smaller weights: if the order of the inputs is spread, the pivots come in nearly the same order
-    at all theta, and R v changes little when theta does.
-    """
-    n = len(K)
-    share = np.geomspace(1.0, np.sqrt(_LAST_PIVOT_WEIGHT), n)
-    scaled = np.multiply(K, share[:, None], order="F")
-    scaled *= share
-    factor, order, rank, _ = lapack.dpstrf(
-        scaled, lower=1, tol=_LAST_PIVOT_WEIGHT * tolerance, overwrite_a=1
-    )
-    linalg.count_root(n, rank)
-    root = np.empty((n, rank), order="F")
-    root[order - 1] = np.tril(factor[:, :rank])
-    root /= share[:, None]
-    return PivotedRoot(root, order[:rank] - 1)
+    return max(_RANK_TOLERANCE, len(K) * float(np.finfo(float).eps)) * largest

@@ -63,7 +63,7 @@ class Geometry:
     def gradient(self, momentum: FloatArray) -> FloatArray:
         """Gradient of `energy` in v; (r,)."""
         speed = self.prior.unwhiten(self.velocity(momentum))
-        return self.prior.apply_transpose(0.5 * self.slope * (self._variance - speed * speed))
+        return self.prior.root.apply_transpose(0.5 * self.slope * (self._variance - speed * speed))
 
     @cached_property
     def _variance(self) -> FloatArray:

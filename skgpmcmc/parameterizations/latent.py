@@ -98,7 +98,7 @@ class LatentPoint:
     def gradient(self) -> FloatArray:
         """``R' d log p(y | f) / df - v``; (r,)."""
         slope = self.observed.derivatives(self.state.f).first
-        return self.state.prior.apply_transpose(slope) - self.position
+        return self.state.prior.root.apply_transpose(slope) - self.position
 
     @cached_property
     def metric_root(self) -> FactorRoot:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -51,9 +51,8 @@ class SurrogateData(Parameterization):
         g = state.f + np.sqrt(factors.noise) * rng.standard_normal(len(state.f))
         v = state.prior.whiten_by_input(state.f, rng)
         used = state.prior.root.pivots
-        v[used] = linalg.transposed_lower_product(factors.factor, v[used]) - factors.whitened_shift(
-            g
-        )
+        standardized = linalg.lower_product(factors.factor, v[used], transpose=True)
+        v[used] = standardized - factors.whitened_shift(g)
         return _SurrogateVariables(g, v)
 
     def relocate(
@@ -96,7 +95,6 @@ class _SurrogateFactors(NamedTuple):
         """Return the noise and the factor at the theta of a prior, computed once."""
 
         def make() -> tuple[FloatArray, FloatArray]:
-            """Return the noise and the factor."""
             noise = _match_noise(model.observations_at(prior.theta), prior.variance)
             return noise, prior.whitened_factor(np.sqrt(1.0 / noise))
 
@@ -104,7 +102,7 @@ class _SurrogateFactors(NamedTuple):
 
     def whitened_shift(self, g: FloatArray) -> FloatArray:
         """Return ``b = T^-1 R' S^-1 g``, so that m = R T'^-1 b."""
-        return linalg.solve_lower(self.factor, self.prior.apply_transpose(g / self.noise))
+        return linalg.solve_lower(self.factor, self.prior.root.apply_transpose(g / self.noise))
 
 
 def _match_noise(observed: Observations, variance: FloatArray) -> FloatArray:
@@ -123,11 +121,7 @@ class _NoiseSlopes(NamedTuple):
 
     @classmethod
     def of(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
-        """Return the derivatives at the theta of a prior, computed once."""
-        return prior.remember((cls, model), lambda: cls._differentiate(model, prior))
-
-    @classmethod
-    def _differentiate(cls, model: LatentGP, prior: GaussianPrior) -> _NoiseSlopes:
+        """Return the derivatives at the theta of a prior, by central differences."""
         variance = prior.variance
         observed = model.observations_at(prior.theta)
         up, down = (
@@ -163,7 +157,9 @@ class SurrogatePoint(HyperPoint):
 
     @cached_property
     def _slopes(self) -> _NoiseSlopes:
-        return _NoiseSlopes.of(self.model, self.state.prior)
+        prior = self.state.prior
+        key = _NoiseSlopes, self.model
+        return prior.remember(key, lambda: _NoiseSlopes.of(self.model, prior))
 
     def _gradient(self) -> tuple[FloatArray, FloatArray]:
         """Return gradients, by reverse mode: f = R w, w = T'^-1 (eta + b), b = T^-1 R' S^-1 g."""
@@ -172,7 +168,7 @@ class SurrogatePoint(HyperPoint):
         b = self.b
         w = self.w
         f_bar = self._observed.derivatives(self.state.f).first
-        u_bar = linalg.solve_lower(T, prior.apply_transpose(f_bar))
+        u_bar = linalg.solve_lower(T, prior.root.apply_transpose(f_bar))
         c_bar = linalg.solve_lower(T, u_bar + b, transpose=True)
         T_bar = -np.outer(w, u_bar) - np.outer(c_bar, b)
         linalg.add_to_diagonal(T_bar, -1.0 / T.diagonal())
@@ -190,21 +186,18 @@ class SurrogatePoint(HyperPoint):
         """Return the information of y, J'F J with J = df / dtheta, plus that of g ~ N(0, K + S)."""
         prior, noise, T = self._factors
         precision = prior.inverse_plus_noise(noise, T)
+        # Derivatives of K (or None) and of the noise in each component of theta.
+        slopes = self._slopes
+        of_kernel = ((dK, slopes.in_variance * dK.diagonal()) for dK in prior.derivatives())
+        of_likelihood = ((None, d_noise) for d_noise in slopes.in_parameters)
         moves = []
         parts = []
-        for dK, d_noise in self._directions():
+        for dK, d_noise in chain(of_kernel, of_likelihood):
             moves.append(self._push_forward(dK, d_noise))
             change = np.diag(d_noise) if dK is None else linalg.add_to_diagonal(dK, d_noise)
             parts.append(linalg.product(precision, change))
         J = np.reshape(moves, (len(moves), len(noise)))
         return (J * self._observed.fisher_information(self.state.f)) @ J.T + half_traces(parts)
-
-    def _directions(self) -> Iterator[tuple[FloatArray | None, FloatArray]]:
-        """Give the derivatives of K (or None) and of the noise in each component of theta."""
-        for dK in self.state.prior.derivatives():
-            yield dK, self._slopes.in_variance * dK.diagonal()
-        for d_noise in self._slopes.in_parameters:
-            yield None, d_noise
 
     def _push_forward(self, dK: FloatArray | None, d_noise: FloatArray) -> FloatArray:
         """Return the change of f, by forward mode; (n,)."""
@@ -212,11 +205,11 @@ class SurrogatePoint(HyperPoint):
         g = self.auxiliary.g
         d_precision = -d_noise / noise**2
         dA = prior.gram(d_precision)
-        dc = prior.apply_transpose(g * d_precision)
+        dc = prior.root.apply_transpose(g * d_precision)
         df = np.zeros(len(g))
         if dK is not None:
             dR = prior.root_change(dK)
-            cross = prior.apply_transpose(dR / noise[:, None])
+            cross = prior.root.apply_transpose(dR / noise[:, None])
             dA += cross + cross.T
             dc += dR.T @ (g / noise)
             df += dR @ self.w

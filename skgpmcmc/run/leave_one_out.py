@@ -100,7 +100,8 @@ def pointwise_log_lik(
     n_chains, n_draws, _ = draws.theta.shape
     thetas, fs = (x.reshape(n_chains * n_draws, x.shape[2]) for x in (draws.theta, draws.f))
     pairs = zip(thetas, fs, strict=True)
-    each = [model.observations_at(theta).with_unit_weights().log_prob(f) for theta, f in pairs]
+    unweighted = model.with_observations(weight=None)
+    each = [unweighted.observations_at(theta).log_prob(f) for theta, f in pairs]
     log_lik = np.reshape(each, (n_chains, n_draws, -1))
     return (log_lik[..., given.row_of] + shift) * given.weight
 

@@ -95,7 +95,8 @@ class _LatentBatch:
     @cached_property
     def gradient(self) -> FloatArray:
         """Gradient of the log density in v at each point; (r, N)."""
-        return self.prior.apply_transpose(self.tempered.derivatives(self.f).first) - self.position
+        slope = self.tempered.derivatives(self.f).first
+        return self.prior.root.apply_transpose(slope) - self.position
 
 
 @dataclass(frozen=True)

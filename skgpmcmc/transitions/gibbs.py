@@ -128,7 +128,9 @@ class MassShape:
             root_mass = cholesky(np.asfortranarray(mass))
         else:
             root_mass = np.broadcast_to(np.sqrt(mass), prior.size)
-        return prior.remember((self, model), lambda: prior.mass_root(root_mass))
+        return prior.remember(
+            (self, model), lambda: FactorRoot(prior.root.precision_root(root_mass))
+        )
 
 
 @dataclass(frozen=True)

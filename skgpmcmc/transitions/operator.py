@@ -86,7 +86,7 @@ class Operator(ABC):
 
     def with_covariance(self, covariance: FloatArray) -> Self:
         """Return the operator with steps in the shape of a covariance, and a scale to suit it."""
-        shaped = self.with_root(DenseRoot.of_covariance(covariance))
+        shaped = self.with_root(DenseRoot(np.asarray(np.linalg.cholesky(covariance), dtype=float)))
         return shaped.with_log_scale(self.typical_log_scale(len(covariance)))
 
 

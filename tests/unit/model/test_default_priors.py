@@ -19,9 +19,11 @@ from sklearn.gaussian_process.kernels import (
     Hyperparameter,
     Kernel,
     Matern,
+    NormalizedKernelMixin,
     PairwiseKernel,
     Product,
     RationalQuadratic,
+    StationaryKernelMixin,
     Sum,
     WhiteKernel,
 )
@@ -48,7 +50,7 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.samplers import PseudoMarginal
 
-from ...helpers import in_one_test, seeded, short_chains
+from ...helpers import in_one_test, short_chains
 
 X = np.random.default_rng(0).standard_normal((40, 3))
 QUICK = {
@@ -70,19 +72,18 @@ def prior_of(kernel, name, inputs=X, likelihood=None):
 # --- the papers' ----------------------------------------------------------------------------------
 
 
-@in_one_test("name", ["constant_value", "k1__k2__constant_value", "noise_level",
-                                  "k2__sigma_0"])  # fmt: skip
-def test_paper_prior_of_a_scale(name):
+@in_one_test(
+    ("name", "mean", "variance"),
+    [
+        *((own, 11.0, 110.0) for own in ("constant_value", "k1__k2__constant_value")),
+        *((own, 11.0, 110.0) for own in ("noise_level", "k2__sigma_0")),
+        # Exponential, with the rate 1 / sqrt(d).
+        *((own, np.sqrt(3.0), 3.0) for own in ("length_scale", "k1__length_scale", "periodicity")),
+    ],
+)
+def test_paper_prior_of_scales_and_lengths(name, mean, variance):
     prior = paper_prior(name, X)
-    assert prior.mean() == pytest.approx(11.0)
-    assert prior.var() == pytest.approx(110.0)
-
-
-@in_one_test("name", ["length_scale", "k1__k2__length_scale", "periodicity"])
-def test_paper_prior_of_a_length(name):
-    prior = paper_prior(name, X)
-    assert prior.mean() == pytest.approx(np.sqrt(3.0))  # exponential: rate 1 / sqrt(d)
-    assert prior.var() == pytest.approx(3.0)
+    assert (prior.mean(), prior.var()) == pytest.approx((mean, variance))
 
 
 def test_paper_prior_of_anything_else():
@@ -209,7 +210,7 @@ class OwnRBF(RBF):
         return Hyperparameter("other", "numeric", (1e-5, 1e5))
 
 
-class OwnKernel(Kernel):
+class OwnKernel(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
     """A kernel that is not known, with names that are."""
 
     def __init__(self, length_scale=1.0, constant_value=1.0):
@@ -226,12 +227,6 @@ class OwnKernel(Kernel):
 
     def __call__(self, X, Y=None, eval_gradient=False):
         return RBF(self.length_scale)(X, Y, eval_gradient)
-
-    def diag(self, X):
-        return np.ones(len(X))
-
-    def is_stationary(self):
-        return True
 
 
 def test_a_subclass_has_the_rules_of_its_parent():
@@ -264,7 +259,7 @@ def of_likelihood(likelihood):
     return default_priors(ConstantKernel(1.0, "fixed"), X, likelihood)
 
 
-def test_of_likelihoods():
+def test_default_priors_of_likelihoods():
     for noise in (Gaussian(), StudentT()):
         assert_allclose(log_moments(of_likelihood(noise)["noise_scale"]), (np.log(0.3), 1.5))
     counts = of_likelihood(NegativeBinomial(2.0))["shape"]
@@ -323,39 +318,6 @@ def test_a_posterior_does_not_depend_on_the_unit(kernel, d, degrees, exponent):
     expected = log_posterior(X_own, theta)
     assert np.isfinite(expected).all()
     assert_allclose(log_posterior(scale * X_own, moved), expected, rtol=0.0, atol=1e-10)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("scale", [1e-6, 1e9])
-@pytest.mark.parametrize("kernel", [CONSTANT * LINEAR, CONSTANT * RBF() + CONSTANT * LINEAR])
-def test_predictions_do_not_depend_on_the_unit(kernel, scale):
-    """Up to Monte Carlo error, which is far below the standard deviation of a prediction."""
-    rng = np.random.default_rng(seeded())
-    x = np.linspace(0.0, 12.0, 30)[:, None]
-    y = np.sin(x[:, 0]) + 0.1 * x[:, 0] + 0.2 * rng.standard_normal(30)
-    new = np.linspace(0.5, 14.0, 20)[:, None]
-    own, other = (
-        BayesianGPRegressor(kernel, random_state=seeded(seed)).fit(unit * x, y)
-        for seed, unit in enumerate((1.0, scale))
-    )
-    (mean, sd), (other_mean, other_sd) = (
-        own.predict(new, return_std=True),
-        other.predict(scale * new, return_std=True),
-    )
-    assert np.abs(mean - other_mean).max() < 0.3 * sd.max()
-    assert_allclose(sd, other_sd, rtol=0.3)
-
-
-@pytest.mark.statistical
-@short_chains()
-def test_a_period_in_seconds_is_found():
-    x = np.linspace(0.0, 10.0, 60)[:, None]
-    y = np.sin(2.0 * np.pi * x[:, 0]) + 0.1 * np.random.default_rng(seeded()).standard_normal(60)
-    day = 86_400.0
-    model = BayesianGPRegressor(CONSTANT * ExpSineSquared(), n_draws=100, random_state=seeded())
-    model.fit(day * x, y)
-    new = np.linspace(0.05, 9.95, 100)[:, None]
-    assert np.sqrt(np.mean((model.predict(day * new) - np.sin(2.0 * np.pi * new[:, 0])) ** 2)) < 0.1
 
 
 # --- ours: lengths --------------------------------------------------------------------------------
@@ -465,7 +427,7 @@ def test_the_variance_of_a_softmax_is_that_of_the_papers():
     assert_allclose(log_moments(other), NUMBER, atol=1e-12)
 
 
-def test_of_the_papers():
+def test_paper_priors_cover_every_hyperparameter():
     covariance = make_covariance(default_kernel(3), X)
     likelihood = OrdinalProbit([-1.0, 1.0])
     prior = default_hyperprior(covariance, likelihood, "paper")
@@ -473,6 +435,7 @@ def test_of_the_papers():
         expected = paper_prior(name, X, positive=name != "threshold")
         assert (law.dist.name, law.mean()) == (expected.dist.name, expected.mean())
     assert set(prior.distributions) == {*covariance.names, "threshold", "threshold_gap"}
+    assert set(prior.origins.values()) == {"paper"}
 
 
 @pytest.mark.parametrize(
@@ -496,7 +459,7 @@ def test_estimators_say_which_they_used(estimator, y):
 
 
 @in_one_test("wrong", ["papers", 3.0, ["k1__constant_value"]])
-def test_other_words_are_refused(wrong):
+def test_priors_of_a_wrong_type_are_refused(wrong):
     with pytest.raises(ValueError, match=r'priors must be a mapping .* "paper", "sparse" or None'):
         BayesianGPClassifier(priors=wrong).fit(X, X[:, 0] > 0.0)
 
@@ -526,8 +489,3 @@ def test_priors_print_as_a_table():
     for same in (copy.deepcopy(priors), pickle.loads(pickle.dumps(priors))):
         assert isinstance(same, PriorTable)
         assert str(same) == str(priors)
-
-
-def test_of_the_papers_says_so():
-    prior = default_hyperprior(make_covariance(default_kernel(3), X), Gaussian(), "paper")
-    assert set(prior.origins.values()) == {"paper"}

@@ -4,8 +4,6 @@ Rows may be repeated, have a weight, or have it in several parts. Besides that, 
 compared with integrals in one dimension, and pairs of them in two.
 """
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from arviz_stats.base.array import array_stats
@@ -29,10 +27,8 @@ from skgpmcmc.likelihoods import (
 )
 from skgpmcmc.model import (
     ClasswiseGP,
-    EigenGP,
     HyperPrior,
     LatentGP,
-    NystromGP,
     Observations,
     default_kernel,
     make_covariance,
@@ -168,33 +164,6 @@ def test_all_forms_have_the_same_exact_posterior(name):
             assert relative_error(value, expected) < 1e-8
 
 
-@in_one_test("name", OTHERS)
-def test_all_forms_have_the_same_correction(name):
-    models = forms_of(*CASES[name])
-    theta = theta_of(models["weights"])
-    values = [second_order_log_evidence(model, theta) for model in models.values()]
-    assert np.isfinite(values).all()
-    assert_allclose(values, values[0], rtol=1e-10)
-    without = EP().with_tolerance().fit(models["weights"], theta).log_evidence
-    assert values[0] != pytest.approx(without, rel=1e-8)
-
-
-@in_one_test("name", ["probit", "poisson", "gaussian", "ordinal"])
-def test_all_forms_have_the_same_cheaper_models(name):
-    models = forms_of(*CASES[name])
-    theta, some = theta_of(models["weights"]), np.array([5, 0, 3])
-    for cheaper in (
-        lambda model: model.of_inputs(some),
-        lambda model: NystromGP.of(model, some),
-        lambda model: EigenGP(model.covariance, model.observations, model.hyperprior, 3),
-    ):
-        values = [
-            EP().with_tolerance().fit(cheaper(model), theta).log_evidence
-            for model in models.values()
-        ]
-        assert_allclose(values, values[0], rtol=1e-10)
-
-
 def test_all_forms_of_a_softmax_have_the_same_approximation():
     models = forms_of(Softmax(3), LEVELS)
     theta = theta_of(models["weights"])
@@ -237,16 +206,17 @@ def check_against_one_for_each_row(approximation, case, rtol):
     assert_allclose(mean, of_rows.q.mean, rtol=1e-6, atol=1e-7)
 
 
-@in_one_test("name", QUADRATIC)
-@in_one_test("approximation", [Exact(), Laplace().with_tolerance()], repr)
-def test_gaussian_rows_against_a_latent_value_for_each_row(approximation, name):
-    check_against_one_for_each_row(approximation, CASES[name], 1e-9)
-
-
-@in_one_test("name", [name for name in LOG_CONCAVE if name not in QUADRATIC])
-def test_laplace_against_a_latent_value_for_each_row(name):
-    """The mode and the curvature at it are the same, whether rows or inputs have the sites."""
-    check_against_one_for_each_row(Laplace().with_tolerance(), CASES[name], 1e-8)
+@in_one_test(
+    ("approximation", "name"),
+    [
+        *((way, name) for name in QUADRATIC for way in (Exact(), Laplace().with_tolerance())),
+        *((Laplace().with_tolerance(), name) for name in LOG_CONCAVE if name not in QUADRATIC),
+    ],
+)
+def test_inputs_against_a_latent_value_for_each_row(approximation, name):
+    """Mode and curvature are the same, whether rows or inputs have the sites."""
+    rtol = 1e-9 if name in QUADRATIC else 1e-8
+    check_against_one_for_each_row(approximation, CASES[name], rtol)
 
 
 def test_a_softmax_against_a_latent_value_for_each_row():
@@ -278,23 +248,25 @@ def test_gaussian_rows_against_the_density_of_their_targets():
 # --- gradients ------------------------------------------------------------------------------------
 
 
+@in_one_test(
+    ("approximation", "case", "form"),
+    [
+        *((EP(), CASES[name], "weights") for name in LOG_CONCAVE),
+        *((Laplace(), CASES[name], "weights") for name in LOG_CONCAVE),
+        *((Exact(), CASES[name], "rows repeated, apart") for name in QUADRATIC),
+        (Laplace(), (Softmax(3), LEVELS), "rows repeated, apart"),
+    ],
+)
+def test_gradients_against_finite_differences(approximation, case, form):
+    check_gradient(approximation.with_tolerance(), forms_of(*case)[form])
+
+
 def check_gradient(approximation, model):
     theta = theta_of(model)
     fit = approximation.fit(model, theta)
     assert fit.converged
     expected = finite_difference(lambda t: approximation.fit(model, t).log_evidence, theta)
     assert relative_error(approximation.gradient(model, fit), expected) < 1e-6
-
-
-@in_one_test("name", LOG_CONCAVE)
-@in_one_test("approximation", [EP().with_tolerance(), Laplace().with_tolerance()], repr)
-def test_gradients_against_finite_differences(approximation, name):
-    check_gradient(approximation, forms_of(*CASES[name])["weights"])
-
-
-@in_one_test("name", QUADRATIC)
-def test_gradient_of_the_exact_evidence(name):
-    check_gradient(Exact(), forms_of(*CASES[name])["rows repeated, apart"])
 
 
 def test_gradient_of_a_laplace_approximation_with_student_t_noise():
@@ -306,10 +278,6 @@ def test_gradient_of_a_laplace_approximation_with_student_t_noise():
     concave = model.observations_at(theta).derivatives(mode).second < 0.0
     assert 0 < concave.sum() < len(concave)
     check_gradient(Laplace().with_tolerance(), model)
-
-
-def test_gradient_of_a_softmax():
-    check_gradient(Laplace().with_tolerance(), forms_of(Softmax(3), LEVELS)["rows repeated, apart"])
 
 
 # --- expectation propagation ----------------------------------------------------------------------
@@ -338,18 +306,9 @@ COUNTS = {
 def test_many_trials_need_few_sweeps(likelihood, counts, theta):
     model = trials(likelihood, counts)
     # Beyond a tolerance of 1e-6, rounding is what moves the sites of 5000 trials.
-    for approximation in (EP(), EP(tol=1e-6)):
+    tight = EP().with_tolerance() if counts.sum(axis=1).max() <= 100.0 else EP(tol=1e-6)
+    for approximation in (EP(), tight):
         fit = approximation.fit(model, np.array(theta))
-        assert fit.converged
-        assert fit.n_iterations < 30
-
-
-@in_one_test("counts", [[96.0, 4.0], [4.0, 96.0], [30.0, 10.0]])
-@in_one_test("likelihood", [Probit(), Logit()])
-def test_a_hundred_trials_are_refined_in_few_sweeps(likelihood, counts):
-    model = trials(likelihood, np.tile(counts, (8, 1)))
-    for theta in ((0.0, 0.0), (0.9, -0.7), (4.0, 1.0)):
-        fit = EP().with_tolerance().fit(model, np.array(theta))
         assert fit.converged
         assert fit.n_iterations < 30
 
@@ -357,7 +316,7 @@ def test_a_hundred_trials_are_refined_in_few_sweeps(likelihood, counts):
 def integral(likelihood, y, offset, weight, var):
     """Log integral over f ~ N(0, var) of rows that are taken one after the other."""
     sd, rows = np.sqrt(var), list(zip(y, offset, weight, strict=True))
-    low, high, width = -12.0 * sd, 12.0 * sd, np.inf
+    low, high, width = -12.0 * sd - 10.0, 12.0 * sd + 10.0, np.inf
     while high - low < 0.7 * width:
         width = high - low
         f = np.linspace(low, high, 4001)
@@ -373,32 +332,29 @@ def integral(likelihood, y, offset, weight, var):
 ONE_PLACE = {name: CASES[name] for name in CASES if "rows'" not in name}
 
 
-@in_one_test("case", ONE_PLACE.values(), ONE_PLACE)
+WEIGHTS = np.linspace(0.2, 7.0, 18)
+TRIALS = [
+    (likelihood, np.array([-1.0, 1.0]), None, counts)
+    for likelihood in (Probit(), Logit())
+    for counts in ([96.0, 4.0], [3200.0, 1800.0], [5000.0, 0.0], [7e5, 3e5])
+]
+
+
+@in_one_test(("likelihood", "y", "offset", "weight"),
+             [*((*case, WEIGHTS) for case in ONE_PLACE.values()), *TRIALS])  # fmt: skip
 @in_one_test("log_constant", [-2.0, 0.9, 4.0])
-def test_one_input_with_many_rows_is_an_integral(case, log_constant):
-    likelihood, y, offset = case
-    ones = np.tile(PLACES[:1], (18, 1))
+def test_one_input_with_many_rows_is_an_integral(likelihood, y, offset, weight, log_constant):
+    ones = np.tile(PLACES[:1], (len(y), 1))
     columns = [y] if offset is None else [y, offset]
-    weight = np.linspace(0.2, 7.0, 18)
     rows = TrainingRows.of(KERNEL, ones, weight, *columns)
     model = model_of(rows, likelihood, y, offset)
     theta = np.concatenate([[log_constant, 0.0], model.start[2:]])
     fit = EP().with_tolerance().fit(model, theta)
-    offset = np.zeros(18) if offset is None else offset
+    offset = np.zeros(len(y)) if offset is None else offset
     expected = integral(likelihood, y, offset, weight, np.exp(log_constant))
     assert fit.log_evidence == pytest.approx(expected, rel=1e-9)
-    assert second_order_log_evidence(model, theta) == pytest.approx(expected, rel=1e-9)
-
-
-@in_one_test("counts", [[96.0, 4.0], [3200.0, 1800.0], [5000.0, 0.0], [7e5, 3e5]])
-@in_one_test("likelihood", [Probit(), Logit()])
-def test_one_input_with_many_trials_is_an_integral(likelihood, counts):
-    y = np.array([-1.0, 1.0])
-    rows = TrainingRows.of(KERNEL, np.tile(PLACES[:1], (2, 1)), counts, y)
-    model = model_of(rows, likelihood, y)
-    fit = EP().with_tolerance().fit(model, KERNEL_THETA)
-    expected = integral(likelihood, y, np.zeros(2), counts, np.exp(KERNEL_THETA[0]))
-    assert fit.log_evidence == pytest.approx(expected, rel=1e-9)
+    if len(y) == 18:
+        assert second_order_log_evidence(model, theta) == pytest.approx(expected, rel=1e-9)
 
 
 @in_one_test("name", ["probit", "logit", "poisson", "negative binomial", "student t", "ordinal"])
@@ -464,49 +420,32 @@ class TestLeaveOneOut:
         noise = NOISE**2 * np.eye(len(rows))
         return multivariate_normal(np.zeros(len(rows)), K + noise).logpdf(self.y[rows])
 
-    def test_both_are_one_model(self):
-        (one, draws, _), (other, same, _) = self.repeated(), self.weighted()
-        assert_array_equal(one.observations.weight, other.observations.weight)
-        assert_array_equal(one.observations.y, other.observations.y)
-        assert_array_equal(draws.f, same.f)
+    def without_each(self):
+        """What leaving out one of equal rows, or a weighted row, changes in the log evidence."""
+        whole, one = self.evidence([3, 1, 1]), self.evidence([2, 1, 1])
+        second, third = self.evidence([3, 0, 1]), self.evidence([3, 1, 0])
+        of_rows = np.array([one, second, one, one, third])
+        return whole - of_rows, whole - np.array([self.evidence([0, 1, 1]), second, third])
 
-    def test_of_equal_rows_one_is_left_out(self):
+    def test_of_equal_rows_one_is_left_out_and_of_a_weighted_row_all(self):
+        of_rows, of_weighted = self.without_each()
         result = leave_one_out(*self.repeated())
-        whole = self.evidence([3, 1, 1])
-        expected = whole - np.array(
-            [
-                self.evidence([2, 1, 1]),
-                self.evidence([3, 0, 1]),
-                self.evidence([2, 1, 1]),
-                self.evidence([2, 1, 1]),
-                self.evidence([3, 1, 0]),
-            ]
-        )
-        assert_allclose(result.elpd_i, expected, atol=0.08)
+        assert_allclose(result.elpd_i, of_rows, atol=0.08)
         assert result.elpd_i[0] == result.elpd_i[2] == result.elpd_i[3]
         assert result.elpd == pytest.approx(result.elpd_i.sum())
-
-    def test_a_row_with_a_weight_is_left_out_with_all_of_it(self):
         result = leave_one_out(*self.weighted())
-        whole = self.evidence([3, 1, 1])
-        expected = whole - np.array(
-            [self.evidence([0, 1, 1]), self.evidence([3, 0, 1]), self.evidence([3, 1, 0])]
-        )
-        assert_allclose(result.elpd_i, expected, atol=0.16)
+        assert_allclose(result.elpd_i, of_weighted, atol=0.16)
         assert len(result.elpd_i) == len(result.pareto_k) == 3
 
     def test_with_f_integrated_out_both_are_exact(self):
         """Theta is the same in all draws, so that weights are equal."""
-        evidence, whole = self.evidence, self.evidence([3, 1, 1])
-        one = evidence([2, 1, 1])
+        of_rows, of_weighted = self.without_each()
         repeated = leave_one_out(*self.repeated(), method="integrated")
-        expected = whole - np.array([one, evidence([3, 0, 1]), one, one, evidence([3, 1, 0])])
-        assert_allclose(repeated.elpd_i, expected, rtol=1e-8)
+        assert_allclose(repeated.elpd_i, of_rows, rtol=1e-8)
         model, draws, given = self.weighted()
         for shift in (0.0, 0.7):
             result = leave_one_out(model, draws, given, shift, method="integrated")
-            rest = np.array([evidence([0, 1, 1]), evidence([3, 0, 1]), evidence([3, 1, 0])])
-            assert_allclose(result.elpd_i, whole - rest + shift * given.weight, rtol=1e-8)
+            assert_allclose(result.elpd_i, of_weighted + shift * given.weight, rtol=1e-8)
 
     def test_the_draws_are_used_as_arviz_uses_them(self):
         model, draws, given = self.repeated()
@@ -569,22 +508,3 @@ def test_draws_elsewhere_have_the_moments_given_f(n_functions):
         assert np.all(np.abs(found[:, c].mean(axis=0) - mean[:, c]) < 4.0 * error)
         scale = np.sqrt(np.outer(*[covariance.diagonal()] * 2))
         assert np.all(np.abs(np.cov(found[:, c].T) - covariance) < 4.0 * 1.5 * scale / np.sqrt(n))
-
-
-def test_draws_belong_to_a_seed():
-    model = forms_of(Probit(), SIGNS)["weights"]
-    theta, f = np.tile(KERNEL_THETA, (2, 1)), np.zeros((2, 8))
-    new = np.array([[2.0, 2.0]])
-    one, same, other = (draw_latent_jointly(model, theta, f, new, seed) for seed in (1, 1, 2))
-    assert_array_equal(one, same)
-    assert np.all(one != other)
-    assert one[0] != one[1]
-
-
-def test_weights_are_not_lost_on_the_way():
-    """Without its weights the data say something else."""
-    model = forms_of(*CASES["probit"])["weights"]
-    lighter = replace(model, observations=model.observations.with_unit_weights())
-    theta = theta_of(model)
-    pair = [EP().fit(own, theta).log_evidence for own in (model, lighter)]
-    assert pair[0] < pair[1] - 1.0

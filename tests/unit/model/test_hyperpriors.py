@@ -1,7 +1,5 @@
 """Priors on the log scale: the Jacobian, closed forms, gradients, draws, and refusals."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,31 +10,6 @@ from skgpmcmc.model import HyperPrior
 from skgpmcmc.model.hyperpriors import LOG_SCALE_LIMIT
 
 from ...helpers import P_LIMIT, finite_difference, in_one_test
-
-CLOSED_FORMS = {
-    "gamma": stats.gamma(1.2, scale=5.0),
-    "gamma, small shape": stats.gamma(0.3, scale=1.0),
-    "invgamma": stats.invgamma(1.5, scale=0.7),
-    "lognorm": stats.lognorm(0.8, scale=2.0),
-    "halfnorm": stats.halfnorm(scale=3.0),
-    "expon": stats.expon(scale=2.0),
-    "weibull_min": stats.weibull_min(1.7, scale=2.0),
-    "halfcauchy": stats.halfcauchy(scale=1.5),
-    "loguniform": stats.loguniform(0.01, 100.0),
-    "uniform": stats.uniform(0.0, 3.0),
-    "uniform with loc": stats.uniform(0.5, 1.5),
-}
-NUMERICAL = {
-    "fisk": stats.fisk(2.5, scale=2.0),
-    "gengamma": stats.gengamma(1.5, 0.8),
-    # A shifted gamma must not be taken for the closed form of one at the origin.
-    "gamma with loc": stats.gamma(2.0, loc=0.05, scale=1.5),
-    "lognorm with loc": stats.lognorm(0.5, loc=0.05),
-}
-FAMILIES = CLOSED_FORMS | NUMERICAL
-
-every_family = in_one_test("distribution", FAMILIES.values(), ids=FAMILIES)
-
 
 #: A distribution of the family from three random numbers.
 RANDOM = {
@@ -54,6 +27,18 @@ RANDOM = {
 }
 
 every_closed_family = in_one_test("family", RANDOM.values(), ids=RANDOM)
+CLOSED_FORMS = {name: family(1.2, 3.0, 0.7) for name, family in RANDOM.items()}
+CLOSED_FORMS |= {"gamma, small shape": stats.gamma(0.3)}
+NUMERICAL = {
+    "fisk": stats.fisk(2.5, scale=2.0),
+    "gengamma": stats.gengamma(1.5, 0.8),
+    # A shifted gamma must not be taken for the closed form of one at the origin.
+    "gamma with loc": stats.gamma(2.0, loc=0.05, scale=1.5),
+    "lognorm with loc": stats.lognorm(0.5, loc=0.05),
+}
+FAMILIES = CLOSED_FORMS | NUMERICAL
+
+every_family = in_one_test("distribution", FAMILIES.values(), ids=FAMILIES)
 
 
 def single(distribution):
@@ -80,19 +65,6 @@ def raise_if_called(*args, **kwargs):
 
 
 # --- density --------------------------------------------------------------------------------------
-
-
-@every_family
-def test_the_density_of_log_x_integrates_to_one(distribution):
-    prior = single(distribution)
-    low, high = np.log(np.maximum(distribution.ppf([1e-13, 1.0 - 1e-13]), np.exp(-45.0)))
-    mass, error = quad(
-        lambda u: np.exp(prior.log_prob(np.array([u]))),
-        low, high, limit=500, epsabs=1e-10, points=np.linspace(low, high, 20)[1:-1],
-    )  # fmt: skip
-    # The gamma of small shape keeps exp(-0.3 * 45) = 1e-6 of its mass below the cut.
-    below = distribution.cdf(np.exp(low))
-    assert mass == pytest.approx(1.0 - below, abs=1e-8 + error)
 
 
 @every_family
@@ -165,18 +137,6 @@ def test_a_family_that_bears_the_name_of_another_is_not_taken_for_it():
     assert_allclose(prior.gradient(np.log([1.5])), 2.0, rtol=1e-6)
 
 
-def test_independent_components_add_up_wherever_their_names_stand():
-    gamma, lognorm = stats.gamma(1.1, scale=10.0), stats.lognorm(1.0)
-    prior = HyperPrior(["a", "b", "a", "b"], {"a": gamma, "b": lognorm, "unused": None})
-    theta = np.array([0.3, -1.0, 0.8, 0.1])
-    expected = (gamma.logpdf(np.exp(theta[[0, 2]])) + theta[[0, 2]]).sum()
-    expected += (lognorm.logpdf(np.exp(theta[[1, 3]])) + theta[[1, 3]]).sum()
-    assert prior.log_prob(theta) == pytest.approx(expected, abs=1e-12)
-    assert_allclose(
-        prior.gradient(theta), finite_difference(prior.log_prob, theta), rtol=1e-6, atol=1e-8
-    )
-
-
 @in_one_test("u", [LOG_SCALE_LIMIT + 1e-9, -LOG_SCALE_LIMIT - 1e-9, 1e3, 1e200, np.inf,
                                -np.inf, np.nan])  # fmt: skip
 @in_one_test("other", [FAMILIES["gamma"], FAMILIES["halfcauchy"], FAMILIES["fisk"]],
@@ -235,18 +195,9 @@ def test_gradient(distribution):
         theta = np.array([u])
         expected = finite_difference(prior.log_prob, theta)
         assert_allclose(prior.gradient(theta), expected, rtol=1e-6, atol=1e-6)
-
-
-@every_closed_family
-def test_gradient_for_random_parameters(family):
-    rng = np.random.default_rng(12)
-    for a, b, scale in 0.5 + rng.gamma(2.0, size=(5, 3)):
-        distribution = family(a, b, scale)
-        prior = single(distribution)
-        for u in np.log(distribution.ppf(rng.uniform(0.02, 0.98, size=3))):
-            theta = np.array([u])
-            expected = finite_difference(prior.log_prob, theta)
-            assert_allclose(prior.gradient(theta), expected, rtol=1e-6, atol=1e-6)
+        second = finite_difference(prior.gradient, theta)[0]
+        curvature = np.maximum(-second, 0.0)
+        assert_allclose(prior.curvature(theta), curvature, rtol=1e-3, atol=1e-5)
 
 
 @in_one_test("distribution", [stats.beta(2.0, 1.5), stats.gamma(2.0, loc=0.05),
@@ -288,11 +239,14 @@ def test_a_batch_equals_its_rows():
         assert_allclose(gradient[i], slope, rtol=1e-13, atol=1e-13)
 
 
-def test_components_add_up_in_a_batch():
+def test_independent_components_add_up_wherever_their_names_stand():
     batch = mixed_draws(5)
     laws = [*FAMILIES.values(), *FAMILIES.values()]
     expected = sum(log_density_by_scipy(law, u) for law, u in zip(laws, batch.T, strict=True))
     assert_allclose(mixed().log_prob(batch), expected, rtol=1e-12)
+    for theta in batch[:2]:
+        slopes = finite_difference(mixed().log_prob, theta)
+        assert_allclose(mixed().gradient(theta), slopes, rtol=1e-6, atol=1e-6)
 
 
 @in_one_test("rows", [0, 2])
@@ -309,16 +263,6 @@ def test_arguments_are_left_alone_and_results_are_fresh():
     first[:] = np.nan
     assert_array_equal(batch, before)
     assert np.isfinite(prior.gradient(batch)).all()
-
-
-def test_pickle():
-    prior, batch = mixed(), mixed_draws(3)
-    again = pickle.loads(pickle.dumps(prior))
-    assert again.names == prior.names
-    for one, other in zip(
-        again.value_and_gradient(batch), prior.value_and_gradient(batch), strict=True
-    ):
-        assert_array_equal(one, other)
 
 
 # --- draws ----------------------------------------------------------------------------------------
@@ -341,12 +285,6 @@ def test_draws_put_each_component_in_its_place():
     assert 0.1 <= x[2] <= 0.2
     assert x[0] != x[2]
     assert 100.0 <= x[1] <= 101.0
-
-
-def test_equal_streams_give_equal_draws():
-    prior = HyperPrior(["x"] * 3, {"x": stats.gamma(1.1, scale=10.0)})
-    draws = [prior.sample(np.random.default_rng(7)) for _ in range(2)]
-    assert_array_equal(*draws)
 
 
 def test_a_draw_that_underflows_is_still_a_start():

@@ -151,13 +151,7 @@ def test_bounds_hold_nearly_all_draws(prior, draws):
     assert_allclose(prior.laws[1].cdf(np.exp(low[1])), 1e-12, rtol=1e-6)
 
 
-def test_pickle(prior, draws):
-    again = pickle.loads(pickle.dumps(prior))
-    assert again.names == prior.names
-    assert_array_equal(again.log_prob(draws), prior.log_prob(draws))
-
-
-def test_values_by_name(prior):
+def test_description_lists_length_scales(prior):
     found = prior.describe(np.log([4.0, 0.5, 2.0, 0.3, 0.1]))
     assert found["k2__length_scale"] == pytest.approx([0.5, 2.0])
     assert found["shrinkage"] == pytest.approx(0.1)
@@ -174,17 +168,6 @@ def test_widths_of_columns():
     assert_allclose(widths[:2], own)
     assert_array_equal(widths[2:], 1.0)
     assert_allclose(column_widths(X * 1e-3 + 5.0), [*widths[:2] * 1e-3, 1.0, 1e-3], rtol=1e-9)
-
-
-def test_predictions_of_the_prior_do_not_depend_on_the_units_of_columns():
-    X, unit = np.random.default_rng(0).uniform(size=(20, 2)), np.array([1e-4, 1e3])
-    one, other = (
-        default_hyperprior(make_covariance(default_kernel(2, ard=True), Z), Probit(), "sparse")
-        for Z in (X, X * unit + 3.0)
-    )
-    theta = one.sample(np.random.default_rng(1))
-    shift = np.array([0.0, *np.log(unit), 0.0])
-    assert other.log_prob(theta + shift) == pytest.approx(one.log_prob(theta), rel=1e-9)
 
 
 # --- whom it is for -------------------------------------------------------------------------------
@@ -216,11 +199,6 @@ def test_a_mapping_may_name_the_length_scales():
     assert prior.table.origins["noise_scale"] == "given"
 
 
-def test_one_feature_has_one_length_scale():
-    covariance = make_covariance(default_kernel(1), X[:, :1])
-    assert default_hyperprior(covariance, Probit(), "sparse").names[-1] == "shrinkage"
-
-
 @in_one_test(
     ("kernel", "priors"),
     [
@@ -236,7 +214,7 @@ def test_a_kernel_without_length_scales_per_feature_is_refused(kernel, priors):
         sparse(kernel, priors)
 
 
-def test_the_table():
+def test_table_has_each_length_scale_and_the_shrinkage():
     table = sparse(default_kernel(2, ard=True)).table
     assert list(table) == [
         "k1__constant_value", "k2__length_scale[0]", "k2__length_scale[1]", "shrinkage",

@@ -54,8 +54,8 @@ OPERATIONS = {
     "cholesky_pullback": lambda kind: linalg.cholesky_pullback(factor(kind), square(kind)),
     "lower_gram": lambda kind: linalg.lower_gram(factor(kind)),
     "lower_product": lambda kind: linalg.lower_product(factor(kind), square(kind)),
-    "transposed_lower_product": lambda kind: linalg.transposed_lower_product(
-        factor(kind), square(kind)
+    "lower_product, transposed": lambda kind: linalg.lower_product(
+        factor(kind), square(kind), transpose=True
     ),
     "tall_gram": lambda kind: linalg.tall_gram(square(kind)[:, :100]),
     "product": lambda kind: linalg.product(square(kind), square(kind, seed=2)),

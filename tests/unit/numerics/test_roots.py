@@ -115,8 +115,10 @@ def test_few_rows_are_not_worth_a_low_rank(monkeypatch):
 
 def test_smooth_functions_of_two_inputs_have_a_low_rank():
     K = matrix(RBF(1.0), inputs(600, 2, "spread"))
-    root = low_rank_root(K)
+    with count_operations() as count:
+        root = low_rank_root(K)
     assert root.rank < 250
+    assert count.per(600).total == pytest.approx((root.rank / 600) ** 2)
     check_root(root, K)
 
 
@@ -137,7 +139,7 @@ def test_a_matrix_of_full_rank_has_its_cholesky_factor():
     assert low_rank_root(K) is None
 
 
-def test_that_lapack_finds_a_factor_proves_nothing():
+def test_pivots_of_rounding_error_are_not_used():
     """Pivots that consist of rounding are no pivots."""
     K = matrix(RBF(1.0), inputs(14, 1, "spread"))
     assert linalg.cholesky(K).diagonal().min() ** 2 < LEFT_OUT
@@ -168,7 +170,7 @@ every_kind = in_one_test(("K", "kind"), KINDS.values(), ids=KINDS.keys())
 
 
 @every_kind
-def test_verbs(K, kind):
+def test_products_and_solutions_with_a_root(K, kind):
     root, rng = full_root(K), np.random.default_rng(0)
     assert type(root) is kind
     R = root.factor
@@ -200,7 +202,7 @@ def test_the_root_of_a_precision_that_v_sees(K, kind, form):
     assert_allclose(lower @ lower.T, R.T @ H @ H.T @ R, atol=1e-10)
 
 
-def test_columns_follow_one_another_alike_at_neighboring_theta():
+def test_f_changes_little_between_neighboring_theta():
     """R v changes little, with one entry of v for each input: in an order that is spread."""
     rng = np.random.default_rng(0)
     change = {}
@@ -214,15 +216,6 @@ def test_columns_follow_one_another_alike_at_neighboring_theta():
     # That of a root without any change of pivots is 0.020; of full pivoting 0.16.
     assert change["spread"] < 0.03
     assert change["sorted"] > 3.0 * change["spread"]  # what the order is for
-
-
-def test_a_root_of_low_rank_counts_by_its_columns():
-    K = matrix(RBF(1.0), inputs(600, 2, "spread"))
-    n = len(K)
-    with count_operations() as count:
-        root = low_rank_root(K)
-    r = root.rank
-    assert count.per(n).total == pytest.approx((r / n) ** 2)
 
 
 def test_a_root_that_is_not_of_low_rank_is_given_up_at_once():

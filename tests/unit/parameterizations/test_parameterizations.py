@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -99,22 +100,40 @@ def problem(likelihood, kernel="isotropic", rows=None, log_length=None, priors="
     return model, model.state_at(theta, f), rng
 
 
-@pytest.mark.parametrize(
-    ("name", "likelihood", "kernel"),
-    every_pair(tuple(PARAMETERIZATIONS), tuple(LIKELIHOODS), tuple(KERNELS)),
-)
-def test_gradient_in_theta(name, likelihood, kernel):
-    """All hyper-parameters, those of the likelihood included."""
-    model, state, rng = problem(likelihood, kernel)
+def points_of(name, model, state, rng):
+    """The point at theta as a function of theta, other variables held fixed."""
     parameterization = PARAMETERIZATIONS[name]
     auxiliary = parameterization.auxiliary(model, state, rng)
+    return lambda theta: parameterization.relocate(model, auxiliary, model.prior_at(theta))
 
-    def log_density(theta):
-        return parameterization.relocate(model, auxiliary, model.prior_at(theta)).log_density
 
-    theta = state.theta + 0.1
-    point = parameterization.relocate(model, auxiliary, model.prior_at(theta))
-    assert relative_error(point.gradient, finite_difference(log_density, theta)) < 1e-6
+#: Rows of which some are equal, and rows that next to nothing tells apart: ranks 6, 3 and 1.
+SINGULAR = {
+    "equal rows": {"rows": [0, 1, 2, 1, 3, 4, 4, 0, 5]},
+    "long length-scale": {"log_length": 8.0},
+}
+every_singular = in_one_test("singular", SINGULAR)
+RANKS = {"equal rows": 6, "long length-scale": 3, "one value": 1}
+
+
+@pytest.mark.parametrize(
+    ("name", "likelihood", "kernel", "singular"),
+    [
+        *(
+            (*triple, None)
+            for triple in every_pair(tuple(PARAMETERIZATIONS), tuple(LIKELIHOODS), tuple(KERNELS))
+        ),
+        *product(("aa", "surr"), ("probit", "negative binomial"), ("isotropic",), RANKS),
+    ],
+)
+def test_gradient_in_theta(name, likelihood, kernel, singular):
+    """All hyper-parameters, those of the likelihood included."""
+    singular_problems = SINGULAR | {"one value": {"log_length": 20.0}}
+    model, state, rng = problem(likelihood, kernel, **singular_problems.get(singular, {}))
+    theta, at = state.theta + 0.1, points_of(name, model, state, rng)
+    assert at(theta).state.prior.rank == RANKS.get(singular, N)
+    expected = finite_difference(lambda t: at(t).log_density, theta)
+    assert relative_error(at(theta).gradient, expected) < 1e-6
 
 
 @every_parameterization
@@ -122,12 +141,7 @@ def test_gradient_in_theta(name, likelihood, kernel):
 def test_a_hyper_parameter_of_the_prior_alone_moves_neither_f_nor_its_likelihood(name, likelihood):
     """It has the gradient of the prior, and its curvature as metric."""
     model, state, rng = problem(likelihood, "ard", priors="sparse")
-    parameterization = PARAMETERIZATIONS[name]
-    auxiliary = parameterization.auxiliary(model, state, rng)
-
-    def at(theta):
-        return parameterization.relocate(model, auxiliary, model.prior_at(theta))
-
+    at = points_of(name, model, state, rng)
     theta = state.theta + np.linspace(0.1, 0.4, len(state.theta))
     point = at(theta)
     expected = finite_difference(lambda t: at(t).log_density, theta)
@@ -137,42 +151,6 @@ def test_a_hyper_parameter_of_the_prior_alone_moves_neither_f_nor_its_likelihood
     alone[-1] = model.hyperprior.curvature(theta)[-1]
     assert_allclose(point.metric[-1], alone, rtol=1e-5)
     assert np.isfinite(point.metric_root.matrix).all()
-
-
-#: Rows of which some are equal, and rows that next to nothing tells apart: ranks 6 and 3.
-SINGULAR = {
-    "equal rows": {"rows": [0, 1, 2, 1, 3, 4, 4, 0, 5]},
-    "long length-scale": {"log_length": 8.0},
-}
-every_singular = in_one_test("singular", SINGULAR)
-
-
-@pytest.mark.parametrize("name", ["aa", "surr"])
-@in_one_test("likelihood", ["probit", "negative binomial"])
-@every_singular
-def test_gradient_in_theta_where_K_is_singular(name, likelihood, singular):
-    model, state, rng = problem(likelihood, **SINGULAR[singular])
-    parameterization = PARAMETERIZATIONS[name]
-    auxiliary = parameterization.auxiliary(model, state, rng)
-
-    def log_density(theta):
-        return parameterization.relocate(model, auxiliary, model.prior_at(theta)).log_density
-
-    theta = state.theta + 0.1
-    point = parameterization.relocate(model, auxiliary, model.prior_at(theta))
-    prior = point.state.prior
-    assert prior.rank == (6 if "rows" in SINGULAR[singular] else 3)
-    assert relative_error(point.gradient, finite_difference(log_density, theta)) < 1e-6
-
-
-@pytest.mark.parametrize("name", ["aa", "surr"])
-@every_likelihood
-@every_singular
-def test_f_is_where_it_was_where_K_is_singular(name, likelihood, singular):
-    model, state, rng = problem(likelihood, **SINGULAR[singular])
-    conditional = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng)
-    assert_allclose(conditional.begin.state.f, state.f, atol=1e-9)
-    assert_allclose(conditional.at(state.theta).state.f, state.f, atol=1e-9)
 
 
 @every_singular
@@ -203,13 +181,17 @@ def test_f_moves_little_where_theta_does(name, singular):
     assert (len(set(ranks)) > 2) == (singular == "long length-scale")
 
 
-@every_parameterization
+@in_one_test(
+    ("name", "singular"),
+    [*((name, None) for name in PARAMETERIZATIONS), *product(("aa", "surr"), SINGULAR)],
+)
 @every_likelihood
-def test_f_is_where_it_was(name, likelihood):
-    model, state, rng = problem(likelihood)
+def test_f_is_where_it_was(name, singular, likelihood):
+    model, state, rng = problem(likelihood, **SINGULAR.get(singular, {}))
     conditional = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng)
-    assert_allclose(conditional.begin.state.f, state.f, atol=1e-6)
-    assert_allclose(conditional.at(state.theta).state.f, state.f, atol=1e-6)
+    atol = 1e-9 if singular else 1e-6
+    assert_allclose(conditional.begin.state.f, state.f, atol=atol)
+    assert_allclose(conditional.at(state.theta).state.f, state.f, atol=atol)
     assert conditional.begin.state.prior is state.prior
 
 
@@ -264,7 +246,7 @@ def test_surrogate_noise_matches_the_posterior_of_each_row():
 
 
 @every_kernel
-def test_information_given_f(kernel):
+def test_information_of_theta_given_f(kernel):
     """The covariance of the scores of f ~ N(0, K)."""
     model, state, _ = problem("probit", kernel)
     prior = state.prior
@@ -280,12 +262,7 @@ def test_information_given_f(kernel):
 def test_information_given_what_stands_still(name, kernel):
     """J'R J with J by differences; for surrogate data also that of g ~ N(0, K + S)."""
     model, state, rng = problem("negative binomial", kernel)
-    parameterization = PARAMETERIZATIONS[name]
-    auxiliary = parameterization.auxiliary(model, state, rng)
-
-    def at(theta):
-        return parameterization.relocate(model, auxiliary, model.prior_at(theta))
-
+    at = points_of(name, model, state, rng)
     theta = state.theta + 0.1
     point = at(theta)
     J = finite_difference(lambda t: at(t).state.f, theta)
@@ -349,20 +326,6 @@ def test_no_density_outside_the_prior_or_where_K_is_no_covariance(name):
         assert conditional.at(np.array([800.0, 0.0])) is None  # K is infinite
 
 
-@pytest.mark.parametrize("name", ["aa", "surr"])
-def test_all_rows_may_be_all_but_the_same(name):
-    """A K of rank one is a prior of one latent value."""
-    model, state, rng = problem("probit")
-    parameterization = PARAMETERIZATIONS[name]
-    auxiliary = parameterization.auxiliary(model, state, rng)
-    point = parameterization.relocate(model, auxiliary, model.prior_at(np.array([0.3, 20.0])))
-    assert point.state.prior.rank == 1
-    assert_allclose(point.state.f, point.state.f[0], rtol=1e-12)
-    if name == "aa":
-        assert point.state.f[0] == pytest.approx(np.exp(0.15) * auxiliary[0])
-    assert np.isfinite(point.log_density)
-
-
 def test_f_has_a_density_where_K_has_an_inverse():
     """That is what a nugget is for."""
     model, state, _ = problem("probit", rows=SINGULAR["equal rows"]["rows"])
@@ -383,7 +346,7 @@ def test_f_has_a_density_where_K_has_an_inverse():
 
 @every_likelihood
 @in_one_test("singular", [None, *SINGULAR])
-def test_whitened_latents(likelihood, singular):
+def test_density_gradient_and_metric_of_whitened_latents(likelihood, singular):
     model, state, _ = problem(likelihood, **SINGULAR.get(singular, {}))
     conditional = LatentConditional(model.observations_at(state.theta), state.prior)
     point = conditional.point_of(state)
@@ -417,52 +380,12 @@ ROOTS = {
 
 
 @in_one_test("name", ROOTS)
-def test_roots(name):
+def test_dense_and_factor_roots(name):
     root, eye = ROOTS[name], np.eye(3)
     B = np.array([root.apply(e) for e in eye]).T
     assert_allclose(np.array([root.apply_transpose(e) for e in eye]), B, atol=1e-14)
     assert_allclose(np.array([root.solve(B[:, i]) for i in range(3)]), eye, atol=1e-14)
     assert root.log_det == pytest.approx(np.log(abs(np.linalg.det(B))))
-
-
-@in_one_test("full", [True, False])
-@in_one_test("singular", [None, *SINGULAR])
-def test_root_of_a_mass_matrix(full, singular):
-    """f = R B z has covariance M^-1, or as much of that as K of lower rank lets be."""
-    _, state, _ = problem("probit", **SINGULAR.get(singular, {}))
-    mass = np.diag(np.linspace(0.5, 2.0, N)) + (0.2 if full else 0.0)
-    root_mass = np.asfortranarray(np.linalg.cholesky(mass)) if full else np.sqrt(mass.diagonal())
-    root = state.prior.mass_root(root_mass)
-    R, eye = state.prior.root.factor, np.eye(state.prior.rank)
-    B = np.array([root.apply(e) for e in eye]).T
-    assert_allclose(B @ B.T @ (R.T @ mass @ R), eye, atol=1e-8)
-    if not singular:
-        assert_allclose(R @ B @ B.T @ R.T @ mass, eye, atol=1e-8)
-    assert_allclose(np.array([root.apply_transpose(e) for e in eye]), B, atol=1e-8)
-
-
-# --- priors ---------------------------------------------------------------------------------------
-
-
-@in_one_test(
-    "law",
-    [
-        stats.gamma(1.1, scale=10.0),
-        stats.invgamma(2.0, scale=3.0),
-        stats.lognorm(0.7),
-        stats.halfnorm(0.0, 2.0),
-        stats.halfcauchy(0.0, 2.0),
-        stats.betaprime(2.0, 3.0),
-    ],
-    ids=lambda law: law.dist.name,
-)
-def test_curvature_of_a_prior(law):
-    covariance = make_covariance(default_kernel(1), np.zeros((2, 1)))
-    priors = {"k1__constant_value": law, "k2__length_scale": law}
-    hyperprior = default_hyperprior(covariance, Probit(), priors)
-    theta = np.array([0.4, -0.7])
-    expected = -finite_difference(hyperprior.gradient, theta).diagonal()
-    assert_allclose(hyperprior.curvature(theta), expected, rtol=1e-3)
 
 
 def test_the_metric_of_counts_with_a_rate_beyond_all_numbers():
