@@ -17,7 +17,6 @@ from ..model.names import element_names
 from ..model.observations import Observations
 from ..run.chains import sample_chains
 from ..run.checkpoint import Checkpoint
-from ..run.progress import Effort, Monitor, Progress
 from ..run.records import SamplingRun
 from ._callbacks import CallbackMonitor
 from ._warm_start import FREE_TO_CHANGE, is_frozen_distribution
@@ -61,11 +60,12 @@ def sample_with_file(
     }
     journal = Checkpoint(path, about, words, free_seed, shown)
     seed = np.random.SeedSequence(journal.seed, spawn_key=seed.spawn_key)
+    monitor.is_replaying = lambda: journal.replays
     run = sample_chains(
         models,
         *parts,
         seed=seed,
-        monitor=_ReplayMonitor(monitor, journal),
+        monitor=monitor,
         journal=journal,
         **settings,
     )
@@ -76,36 +76,6 @@ def sample_with_file(
             "values of the fit that made it, or stricter ones, or choose another path."
         )
     return replace(run, seed=tuple(journal.seed) if free_seed else None)
-
-
-class _ReplayMonitor(Monitor):
-    """A monitor that ignores stop requests as long as results come from the file."""
-
-    def __init__(self, monitor: CallbackMonitor, journal: Checkpoint) -> None:
-        self._monitor = monitor
-        self._journal = journal
-        self.limit = monitor.limit
-
-    def report_stage(self, stage: str) -> None:
-        """Pass on the stage of a set-up."""
-        self._monitor.report_stage(stage)
-
-    def report_effort(self, left: Effort) -> None:
-        """Pass on the estimate of the remaining work, unless results still come from the file."""
-        if not self._journal.replays:
-            self._monitor.report_effort(left)
-
-    def report_draws(self, progress: Progress) -> None:
-        """Pass on the progress of sampling."""
-        self._monitor.report_draws(progress)
-
-    def begin_round(self) -> None:
-        """Pass on that a round begins."""
-        self._monitor.begin_round()
-
-    def end_round(self) -> bool:
-        """Pass on that a round ends; True asks to stop, but never before the end of the file."""
-        return self._monitor.end_round() and not self._journal.replays
 
 
 def _describe_settings(estimator: BaseEstimator) -> dict[str, str]:

@@ -136,7 +136,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
             total = np.sum(y if weight is None else weight * y)
             shares = exposure if weight is None else weight * exposure
             center = float(np.log(max(total, 0.5) / np.sum(shares)))
-        run = self._sample(rows, rows.make_observations(likelihood, y, center + np.log(exposure)))
+        run = self._sample(rows, likelihood, y, offset=center + np.log(exposure))
         return self._finish(X, rows, run, features, units=(center, 1.0))
 
     def _resolve_likelihood(self) -> Likelihood:

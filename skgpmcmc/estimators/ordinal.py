@@ -125,7 +125,7 @@ class BayesianGPOrdinalClassifier(LatentClassifier, _OrdinalParameters):
         classes = self._order_classes(y, ordered)
         position = rows.select_for_model(find_label_positions(y, classes, len(y)))
         likelihood = self._likelihood_of(position, rows.weight, len(classes))
-        run = self._sample(rows, rows.make_observations(likelihood, position.astype(float)))
+        run = self._sample(rows, likelihood, position.astype(float))
         return self._finish(X, rows, run, {"classes_": classes, **features})
 
     def _order_classes(self, y: np.ndarray, ordered: np.ndarray | None) -> np.ndarray:

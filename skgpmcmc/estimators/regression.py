@@ -170,7 +170,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
             likelihood = add_numerical_noise(noise, rows, targets, spread)
         remedy = _REMEDY if self.normalize_y else ""
         check.check_targets(targets[rows.kept], likelihood.of_rows(rows.kept), remedy=remedy)
-        run = self._sample(rows, rows.make_observations(likelihood, targets[rows.chosen]))
+        run = self._sample(rows, likelihood, targets[rows.chosen])
         return self._finish(X, rows, run, features, units=(shift, scale))
 
     def _normalization(

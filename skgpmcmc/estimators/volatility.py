@@ -129,7 +129,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
             _check_scale(scale)
             targets = targets * scale
             scale = 1.0
-        run = self._sample(rows, rows.make_observations(Volatility(), targets))
+        run = self._sample(rows, Volatility(), targets)
         return self._finish(X, rows, run, features, units=(float(np.log(scale)), 1.0))
 
     def _log_density_shift(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -78,14 +78,12 @@ class WeightedDraws:
             density_arrays,
         )
 
-    def parts(self, group: Group) -> Iterable[WeightedConditional]:
+    def parts(self, group: Group) -> Iterator[WeightedConditional]:
         """Return what f is averaged over at the theta of a group, some at a time."""
         return self.cache.parts(self.strategy, group)
 
-    @property
-    def _known_arrays(self) -> tuple[FloatArray, ...]:
-        return self._arrays_found_late if self.density_arrays is None else self.density_arrays
-
     @cached_property
-    def _arrays_found_late(self) -> tuple[FloatArray, ...]:
+    def _known_arrays(self) -> tuple[FloatArray, ...]:
+        if self.density_arrays is not None:
+            return self.density_arrays
         return find_density_arrays(self.model, self.reference, self.theta)
