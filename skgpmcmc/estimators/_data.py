@@ -265,7 +265,9 @@ def check_labels(name: str, labels: Any) -> Any:
     if values.ndim != 1:
         return labels
     for row, value in enumerate(values):
-        if _is_missing(value) or isinstance(value, (list, np.ndarray)):
+        same = value == value  # not so for NaN, and no truth value for the missing one of pandas
+        missing = value is None or not isinstance(same, (bool, np.bool_)) or not same
+        if missing or isinstance(value, (list, np.ndarray)):
             raise ValueError(
                 f"{name} has {value!r} in row {row}, which is no label: give one, or leave it out."
             )
@@ -279,12 +281,6 @@ def check_labels(name: str, labels: Any) -> Any:
         )
     is_numeric = len(values) > 0 and all(isinstance(value, (Real, np.bool_)) for value in values)
     return np.array(values.tolist()) if is_numeric else labels
-
-
-def _is_missing(label: Any) -> bool:
-    """Whether a label is None, NaN or the missing value of pandas, which equals nothing."""
-    same = label == label
-    return label is None or not isinstance(same, (bool, np.bool_)) or not same
 
 
 def number_classes(y):

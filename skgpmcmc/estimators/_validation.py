@@ -196,28 +196,12 @@ def resolve_priors(
     of_kernels = np.tile(np.exp(covariance.start), n_kernels)
     of_likelihood = [parameter.value for parameter in likelihood.parameters]
     start = [*of_kernels, *of_likelihood, *np.exp(hyperprior.start)]
-    _check_start_in_support(hyperprior, start)
-    _check_within_reach(hyperprior)
+    _check_laws(hyperprior, start)
     return hyperprior
 
 
-def _check_within_reach(hyperprior: HyperPrior) -> None:
-    """Raise an error for a prior whose mass is outside the range of values that are sampled."""
-    for name, law in hyperprior.distributions.items():
-        least, most = hyperprior.value_limits(name)
-        # Improper densities have a mass below zero or above one, and are allowed.
-        with np.errstate(all="ignore"):  # the scale of a prior may overflow
-            within = float(law.sf(least)), float(law.cdf(most))
-        if any(0.0 <= mass < _NEGLIGIBLE_MASS for mass in within):
-            raise ValueError(
-                f"The prior of {name!r} has its median at {float(law.median()):.3g} and nearly no "
-                f"mass from {least:.3g} to {most:.3g}, where values are sampled: give it a prior "
-                "within this range, by priors, or by other units of X or y."
-            )
-
-
-def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> None:
-    """Raise an error for a prior that excludes the start value: one of the two is a mistake."""
+def _check_laws(hyperprior: HyperPrior, start: Sequence[float]) -> None:
+    """Raise an error for a prior that excludes the start value, or the values that are sampled."""
     for name, law, value in zip(hyperprior.names, hyperprior.laws, start, strict=True):
         log_density = float(law.logpdf(value))
         if np.isnan(log_density):
@@ -230,6 +214,17 @@ def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> N
             raise ValueError(
                 f"priors[{name!r}] has support {support}, which excludes the kernel's start value "
                 f"{float(value):g}: widen the prior or start the kernel inside it."
+            )
+    for name, law in hyperprior.distributions.items():
+        least, most = hyperprior.value_limits(name)
+        # Improper densities have a mass below zero or above one, and are allowed.
+        with np.errstate(all="ignore"):  # the scale of a prior may overflow
+            within = float(law.sf(least)), float(law.cdf(most))
+        if any(0.0 <= mass < _NEGLIGIBLE_MASS for mass in within):
+            raise ValueError(
+                f"The prior of {name!r} has its median at {float(law.median()):.3g} and nearly no "
+                f"mass from {least:.3g} to {most:.3g}, where values are sampled: give it a prior "
+                "within this range, by priors, or by other units of X or y."
             )
 
 

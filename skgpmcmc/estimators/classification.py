@@ -143,23 +143,20 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
             classes, index = number_classes(y[rows.kept])
             targets = make_one_versus_rest(index, len(classes))
         else:
+            if not isinstance(self.likelihood, str) or self.likelihood not in self._likelihoods:
+                raise ValueError(
+                    f"multi_class={self.multi_class!r} has a likelihood of its own, the softmax, "
+                    f"and likelihood={self.likelihood!r} would have no effect: use "
+                    'likelihood="probit", the default, or multi_class="one_vs_rest".'
+                )
             rows = self._training_rows(X, sample_weight, Softmax(2), number)
             classes, index = number_classes(y[rows.kept])
-            likelihood = self._softmax(len(classes))
+            likelihood = Softmax(len(classes))
             targets = [index.astype(float)]
         targets = [rows.select_for_model(target) for target in targets]
         separate = self.multi_class == "softmax_separate"
         run = self._sample(rows, likelihood, *targets, separate=separate)
         return self._finish(X, rows, run, {"classes_": classes, **features})
-
-    def _softmax(self, n_classes):
-        if not isinstance(self.likelihood, str) or self.likelihood not in self._likelihoods:
-            raise ValueError(
-                f"multi_class={self.multi_class!r} has a likelihood of its own, the softmax, and "
-                f'likelihood={self.likelihood!r} would have no effect: use likelihood="probit", '
-                'the default, or multi_class="one_vs_rest".'
-            )
-        return Softmax(n_classes)
 
     def _as_reported(self, f):
         return f[:, :, 0] if self._one_versus_rest else np.swapaxes(f, 2, 3)

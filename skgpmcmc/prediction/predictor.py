@@ -239,7 +239,14 @@ class Predictor(WeightedDraws):
                 at = iter(rows)
                 for conditional, columns in self._draw_columns(group, len(rows), rng):
                     some = np.array([*islice(at, len(columns))], dtype=np.intp)
-                    out[some] = self._continue_latent(conditional, columns, noise[some], X_new)
+                    distinct, which = np.unique(columns, return_inverse=True)
+                    means, covariances = conditional.select(distinct).predict_jointly(X_new)
+                    self._refuse_covariances(covariances, X_new)
+                    # One draw a row, where there are several functions for each of them.
+                    root = compute_transposed_root(covariances)
+                    steps = np.moveaxis(noise[some], 0, -2) @ root
+                    own = np.swapaxes(means[..., which], -1, -2) + steps
+                    out[some] = np.moveaxis(own, -2, 0)
         self.refuse_overflow("A draw of the latent function", out, X_new)
         return out
 
@@ -255,17 +262,6 @@ class Predictor(WeightedDraws):
             if len(here):
                 yield part.conditional, part.find_columns(here)
             places = places - mass
-
-    def _continue_latent(
-        self, conditional: Conditional, columns: IntArray, noise: FloatArray, X_new: FloatArray
-    ) -> FloatArray:
-        """Draws of f* at all rows jointly, given columns of f; of the shape of noise."""
-        distinct, which = np.unique(columns, return_inverse=True)
-        means, covariances = conditional.select(distinct).predict_jointly(X_new)
-        self._refuse_covariances(covariances, X_new)
-        # One draw a row, where there are several functions for each of them.
-        steps = np.moveaxis(noise, 0, -2) @ compute_transposed_root(covariances)
-        return np.moveaxis(np.swapaxes(means[..., which], -1, -2) + steps, -2, 0)
 
     def _refuse_covariances(self, covariances: FloatArray, X_new: FloatArray) -> None:
         """Name the first row whose variance is no number, and else whose covariance is none."""
