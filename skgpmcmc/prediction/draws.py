@@ -82,8 +82,10 @@ class WeightedDraws:
         """Return what f is averaged over at the theta of a group, some at a time."""
         return self.cache.parts(self.strategy, group)
 
-    @cached_property
+    @property
     def _known_arrays(self) -> tuple[FloatArray, ...]:
-        if self.density_arrays is not None:
-            return self.density_arrays
+        return self._arrays_found_late if self.density_arrays is None else self.density_arrays
+
+    @cached_property
+    def _arrays_found_late(self) -> tuple[FloatArray, ...]:
         return find_density_arrays(self.model, self.reference, self.theta)
