@@ -104,7 +104,12 @@ def abstention_curve(y_true, y_proba, *, score="accuracy", pos_label=None):
     order = np.argsort(proba)
     is_positive = is_positive[order]
     proba = proba[order]
-    n_low, start_high = _find_kept_tails(proba)
+    # The rows rejected at threshold k are proba[n_low[k]:start_high[k]].
+    from_half = np.round(proba - 0.5, _DECIMALS)
+    n_low = np.searchsorted(from_half, -_CAPACITY_THRESHOLDS, side="right")
+    start_high = np.searchsorted(from_half, _CAPACITY_THRESHOLDS, side="left")
+    # At rho = 0 a row with p = 0.5 belongs to both tails, and must be kept once.
+    start_high = np.maximum(n_low, start_high)
     score_of_kept = _accuracy_of_kept if score == "accuracy" else _auc_of_kept
     score_values = score_of_kept(is_positive, proba, n_low, start_high)
     # Kept sets are nested, so the thresholds without a score are the last ones.
@@ -264,18 +269,6 @@ def _capacity(abstention, score_values):
     return float(np.clip(mean, score_values.min(), score_values.max()))
 
 
-def _find_kept_tails(proba):
-    """Find, for each threshold, the end of the low tail and the start of the high tail it keeps.
-
-    `proba` is sorted; the rows rejected at threshold k are `proba[n_low[k]:start_high[k]]`.
-    """
-    from_half = np.round(proba - 0.5, _DECIMALS)
-    n_low = np.searchsorted(from_half, -_CAPACITY_THRESHOLDS, side="right")
-    start_high = np.searchsorted(from_half, _CAPACITY_THRESHOLDS, side="left")
-    # At rho = 0 a row with p = 0.5 belongs to both tails, and must be kept once.
-    return n_low, np.maximum(n_low, start_high)
-
-
 def _sum_kept(values, n_low, start_high):
     """Sum `values`, one per sorted row, over the rows kept at each threshold."""
     running = np.concatenate([[0], np.cumsum(values)])
@@ -375,19 +368,14 @@ def _check_probabilities(y_proba):
             "probability in [0, 1]: pass the output of predict_proba."
         )
     if y_proba.ndim == 2:
-        _check_row_sums(y_proba)
+        totals = y_proba.sum(axis=1)
+        wrong = np.flatnonzero(np.abs(totals - 1) > _ROW_SUM_SLACK)
+        if wrong.size:
+            raise ValueError(
+                f"y_proba[{wrong[0]}] sums to {totals[wrong[0]]}, not to 1: pass the probabilities "
+                "of the two classes, or those of the positive class alone, of shape (n,)."
+            )
     return y_proba
-
-
-def _check_row_sums(y_proba):
-    """Raise an error for two columns that do not sum to one."""
-    totals = y_proba.sum(axis=1)
-    wrong = np.flatnonzero(np.abs(totals - 1) > _ROW_SUM_SLACK)
-    if wrong.size:
-        raise ValueError(
-            f"y_proba[{wrong[0]}] sums to {totals[wrong[0]]}, not to 1: pass the probabilities of "
-            "the two classes, or those of the positive class alone, of shape (n,)."
-        )
 
 
 def _choose_positive_class(labels, pos_label):
@@ -395,17 +383,16 @@ def _choose_positive_class(labels, pos_label):
 
     `labels` are the one or two labels seen, sorted.
     """
+    unknown = ValueError(
+        f"pos_label={pos_label!r} is not among the labels of y_true, {labels}: pass one of them."
+    )
     if len(labels) == 2:
         if pos_label is None:
             pos_label = labels[1]
         if pos_label not in labels:
-            raise _make_pos_label_error(labels, pos_label)
+            raise unknown
         return pos_label, labels.index(pos_label)
-    return _choose_for_one_class(labels[0], pos_label)
-
-
-def _choose_for_one_class(label, pos_label):
-    """Return the positive label and its column when `label` is the only one in `y_true`."""
+    (label,) = labels
     is_usual = label in (-1, 0, 1)  # from {0, 1} or {-1, 1}, where 1 is the positive class
     if pos_label is None:
         if not is_usual:
@@ -418,16 +405,10 @@ def _choose_for_one_class(label, pos_label):
         try:
             return pos_label, int(label < pos_label)
         except TypeError:
-            raise _make_pos_label_error([label], pos_label) from None
+            raise unknown from None
     if is_usual:
         return pos_label, int(label == 1)
     return pos_label, None
-
-
-def _make_pos_label_error(labels, pos_label):
-    """Return the error for a positive label that is no class."""
-    what = f"pos_label={pos_label!r} is not among the labels of y_true, {labels}"
-    return ValueError(f"{what}: pass one of them.")
 
 
 def _score_fold(y_true, y_proba, *, score):

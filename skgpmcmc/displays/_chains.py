@@ -5,29 +5,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 
-def get_chains(estimator, class_label, hyperparameters):
-    """Return draws of theta of shape (n_chains, n_draws, p), and a label for each component.
-
-    The label of a component that is a natural log begins with "log".
-    """
-    model = _find_model(estimator, class_label)
-    names = model.hyperparameter_names_
-    positive = model._predictor.model.hyperprior.positive
-    if hyperparameters is None:
-        hyperparameters = names
-    elif isinstance(hyperparameters, str):
-        hyperparameters = [hyperparameters]
-    unknown = [name for name in hyperparameters if name not in names]
-    if unknown:
-        raise ValueError(
-            f"hyperparameters={unknown} are not among those of {type(model).__name__}: choose from "
-            f"its hyperparameter_names_, {names}."
-        )
-    chosen = [names.index(name) for name in hyperparameters]
-    labels = [f"log {names[j]}" if positive[j] else names[j] for j in chosen]
-    return model.theta_samples_[:, :, chosen], labels
-
-
 class ChainDisplay:
     """Base of the displays of chains, with the constructor from a fitted estimator."""
 
@@ -57,8 +34,22 @@ class ChainDisplay:
         ValueError
             If the estimator has no chains, or not those of this class or these hyper-parameters.
         """
-        samples, names = get_chains(estimator, class_label, hyperparameters)
-        return cls.from_samples(samples, names, **kwargs)
+        model = _find_model(estimator, class_label)
+        names = model.hyperparameter_names_
+        positive = model._predictor.model.hyperprior.positive
+        if hyperparameters is None:
+            hyperparameters = names
+        elif isinstance(hyperparameters, str):
+            hyperparameters = [hyperparameters]
+        unknown = [name for name in hyperparameters if name not in names]
+        if unknown:
+            raise ValueError(
+                f"hyperparameters={unknown} are not among those of {type(model).__name__}: choose "
+                f"from its hyperparameter_names_, {names}."
+            )
+        chosen = [names.index(name) for name in hyperparameters]
+        labels = [f"log {names[j]}" if positive[j] else names[j] for j in chosen]
+        return cls.from_samples(model.theta_samples_[:, :, chosen], labels, **kwargs)
 
 
 def _find_model(estimator, class_label):

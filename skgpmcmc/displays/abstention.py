@@ -186,7 +186,9 @@ class AbstentionCurveDisplay:
         if ax is None:
             _, ax = plt.subplots()
         style = choose_style(len(ax.get_lines()))
-        style["label"] = self._label(self.name if name is None else name)
+        name = self.name if name is None else name
+        capacity = f"capacity {_SCORE_NAMES[self.score]} = {self.capacity:.3f}"
+        style["label"] = capacity if name is None else f"{name} ({capacity})"
         style.update(normalize_line_kwargs(kwargs))
         (self.line_,) = ax.plot(self.abstention, self.score_values, **style)
         ax.set(
@@ -198,11 +200,6 @@ class AbstentionCurveDisplay:
         self.ax_ = ax
         self.figure_ = ax.figure
         return self
-
-    def _label(self, name):
-        """Legend text: the name, if there is one, and the capacity score."""
-        capacity = f"capacity {_SCORE_NAMES[self.score]} = {self.capacity:.3f}"
-        return capacity if name is None else f"{name} ({capacity})"
 
 
 def _find_positive_class(estimator, pos_label):

@@ -172,36 +172,22 @@ class PSRFDisplay(ChainDisplay):
         """
         ax = get_axes(ax)
         draw_lines(self, ax, self.iterations, self.r_hat, name, kwargs)
-        self.upper_lines_ = self._plot_upper(ax)
-        self.threshold_line_ = self._plot_threshold(ax)
+        self.upper_lines_ = self.threshold_line_ = None
+        if self.upper is not None:
+            lines = []
+            dashed = {"linestyle": "--", "linewidth": 0.8}
+            for values, line in zip(self.upper.T, self.lines_, strict=True):
+                lines += ax.plot(self.iterations, values, color=line.get_color(), **dashed)
+            self.upper_lines_ = np.array(lines, dtype=object)
+        if self.threshold is not None:
+            label = f"threshold {self.threshold:g}"
+            if label in [line.get_label() for line in ax.get_lines()]:
+                label = None  # once in the legend, however many displays share the axes
+            dotted = {"color": "k", "linestyle": ":", "linewidth": 1.0}
+            self.threshold_line_ = ax.axhline(self.threshold, label=label, **dotted)
         ax.set(xlabel="Draws per chain", ylabel="R-hat")
         ax.legend()
         return self
-
-    def _plot_upper(self, ax):
-        """Draw the upper limits as dashed lines in the colors of the factors."""
-        if self.upper is None:
-            return None
-        lines = []
-        for values, line in zip(self.upper.T, self.lines_, strict=True):
-            lines += ax.plot(
-                self.iterations, values, color=line.get_color(), linestyle="--", linewidth=0.8
-            )
-        return np.array(lines, dtype=object)
-
-    def _plot_threshold(self, ax):
-        """Draw the horizontal line, once in the legend however many displays share the axes."""
-        if self.threshold is None:
-            return None
-        label = f"threshold {self.threshold:g}"
-        known = [line.get_label() for line in ax.get_lines()]
-        return ax.axhline(
-            self.threshold,
-            color="k",
-            linestyle=":",
-            linewidth=1.0,
-            label=None if label in known else label,
-        )
 
 
 def _choose_iterations(checkpoints, samples):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,19 +14,14 @@ from . import _validation as check
 _Variables = tuple[dict[str, np.ndarray], dict[str, list[str]]]
 
 
-def _import_arviz() -> Any:
+def make_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> Any:
+    """Return the DataTree of `to_arviz`."""
     try:
         import arviz_base
     except ImportError as error:
         raise ImportError(
             'to_arviz() needs arviz_base, an optional dependency: pip install "skgpmcmc[arviz]".'
         ) from error
-    return arviz_base
-
-
-def make_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> Any:
-    """Return the DataTree of `to_arviz`."""
-    arviz_base = _import_arviz()
     model = estimator._predictor.model
     draws = estimator._with_latent_draws()
     values, dims = _split_theta(estimator, draws.theta)
@@ -43,28 +37,34 @@ def make_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> 
     if posterior_predictive:
         rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
         groups["posterior_predictive"] = {"y": _replicate(estimator, draws, rng)}
-    coords = _make_coords(estimator)
+    coords = {
+        "row": np.arange(len(rows.kept)),
+        "feature": getattr(estimator, "feature_names_in_", np.arange(estimator.n_features_in_)),
+        "transition": list(estimator.diagnostics_.acceptance_rate),
+    }
+    if model.likelihood.n_functions > 1:
+        coords["class"] = estimator.classes_
     about = {"inference_library": "skgpmcmc", **estimator.diagnostics_.in_use}
     tree = arviz_base.from_dict(
         groups, coords=coords, dims={**dims, "y": ["row"]}, attrs={"posterior": about}
     )
-    for name, dataset in _other_groups(arviz_base, estimator, coords):
-        tree[name] = type(tree)(dataset)
+    rates = estimator.diagnostics_.acceptance_rate
+    if rates:  # acceptance rates are known for whole chains, and not for draws
+        dataset = arviz_base.dict_to_dataset(
+            {"acceptance_rate": np.stack(list(rates.values()), axis=1)},
+            dims={"acceptance_rate": ["transition"]},
+            coords=coords,
+            sample_dims=["chain"],
+        )
+        tree["sample_stats"] = type(tree)(dataset)
+    marked = getattr(estimator, "marked_samples_", None)
+    if marked is not None:
+        values, dims = _split_theta(estimator, marked.theta, "mark")
+        values["weight"] = marked.weights
+        dims["weight"] = ["mark"]
+        dataset = arviz_base.dict_to_dataset(values, dims=dims, coords=coords)
+        tree["marked_samples"] = type(tree)(dataset)
     return tree
-
-
-def _make_coords(estimator: Any) -> dict[str, Any]:
-    """Return the labels along each dimension."""
-    model = estimator._predictor.model
-    unnamed = np.arange(estimator.n_features_in_)
-    found = {
-        "row": np.arange(len(estimator._rows.kept)),
-        "feature": getattr(estimator, "feature_names_in_", unnamed),
-        "transition": list(estimator.diagnostics_.acceptance_rate),
-    }
-    if model.likelihood.n_functions > 1:
-        found["class"] = estimator.classes_
-    return found
 
 
 def _split_theta(estimator: Any, theta: np.ndarray, *between: str) -> _Variables:
@@ -92,16 +92,13 @@ def _split_theta(estimator: Any, theta: np.ndarray, *between: str) -> _Variables
             own = array[..., columns] if len(columns) > 1 else array[..., columns[0]]
             variables = {name: own} if name in real else {name: np.exp(own), f"log_{name}": own}
             values.update(variables)
-            is_vector = len(columns) > 1
-            last = [_name_dimension(estimator, name, len(columns))] if is_vector else []
+            last = []
+            if len(columns) > 1:
+                n_features = estimator.n_features_in_
+                per_feature = name.endswith("length_scale") and len(columns) == n_features
+                last = ["feature" if per_feature else f"{name}_index"]
             dims.update({key: [*lead, *last] for key in variables})
     return values, dims
-
-
-def _name_dimension(estimator: Any, name: str, length: int) -> str:
-    """Return the name of the dimension of a vector: "feature" for one length-scale per feature."""
-    per_feature = name.endswith("length_scale") and length == estimator.n_features_in_
-    return "feature" if per_feature else f"{name}_index"
 
 
 def _replicate(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:
@@ -120,34 +117,3 @@ def _replicate(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.nda
         for theta, f in zip(*chain, strict=True)
     ]
     return estimator._as_given(np.reshape(every, (*many, -1)))
-
-
-def _other_groups(
-    arviz_base: Any, estimator: Any, coords: dict[str, Any]
-) -> Iterator[tuple[str, Any]]:
-    """Give the groups whose dimensions are not those of the draws.
-
-    Yields
-    ------
-    name : str
-        Name of the group.
-    dataset : xarray.Dataset
-        Variables of the group.
-    """
-    rates = estimator.diagnostics_.acceptance_rate
-    if rates:  # acceptance rates are known for whole chains, and not for draws
-        yield (
-            "sample_stats",
-            arviz_base.dict_to_dataset(
-                {"acceptance_rate": np.stack(list(rates.values()), axis=1)},
-                dims={"acceptance_rate": ["transition"]},
-                coords=coords,
-                sample_dims=["chain"],
-            ),
-        )
-    marked = getattr(estimator, "marked_samples_", None)
-    if marked is not None:
-        values, dims = _split_theta(estimator, marked.theta, "mark")
-        values["weight"] = marked.weights
-        dims["weight"] = ["mark"]
-        yield "marked_samples", arviz_base.dict_to_dataset(values, dims=dims, coords=coords)

@@ -6,6 +6,7 @@ Also the warnings at the end of a fit.
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,7 +17,7 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
+from sklearn.gaussian_process.kernels import CompoundKernel
 
 from .._params import check_flag, check_in, check_integer
 from .._warnings import warn
@@ -52,7 +53,7 @@ from ..samplers import MAPPED, WITHIN_GIBBS, find_settings_in_use
 from ..samplers.base import Sampler
 from . import _validation as check
 from ._callbacks import CallbackMonitor
-from ._data import check_n_jobs, get_prediction_params, replace_fitted
+from ._data import PREDICTION_PARAMS, check_n_jobs, replace_fitted
 from ._kernel_notes import warn_about_kernel
 from ._link import DocumentationLink
 from ._parameters import ModelParameters, RunParameters
@@ -89,8 +90,6 @@ class BaseBayesianGP(
     _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {}
     #: Strings that `sampler` accepts.
     _samplers: ClassVar[tuple[str, ...]] = ("pm", "marginal", *WITHIN_GIBBS, *MAPPED)
-    #: Whether latent functions of a row have hyper-parameters of their own, if there are several.
-    _separate: ClassVar[bool] = False
     #: Shift and scale from the function that is sampled to the one that is reported.
     _units: tuple[float, float] = (0.0, 1.0)
 
@@ -109,9 +108,16 @@ class BaseBayesianGP(
         check_flag("warm_start", self.warm_start)
         if self.max_time is not None:
             check_in("max_time", self.max_time, "(0, inf)", " Use None for no limit.")
-        check.check_path("checkpoint", self.checkpoint)
+        path = self.checkpoint
+        if path is not None and not (isinstance(path, (str, os.PathLike)) and os.fspath(path)):
+            raise ValueError(f"checkpoint must be None or the path of a file; got {path!r}.")
+        if not (isinstance(self.n_importance, str) and self.n_importance == "auto"):
+            check_integer(
+                "n_importance", self.n_importance, 1, ' Use "auto" for as many as it takes.'
+            )
         check_n_jobs(self.n_jobs)
-        check.check_verbose(self.verbose)
+        if not isinstance(self.verbose, (bool, np.bool_)):
+            check_integer("verbose", self.verbose, 0, " Use 0 for silence.")
 
     # --- chains -----------------------------------------------------------------------------------
 
@@ -126,32 +132,61 @@ class BaseBayesianGP(
         kernel = check.resolve_kernel(self.kernel, self.ard, X)
         return TrainingRows.of(kernel, X, sample_weight, *columns, likelihood.row_data(len(X)))
 
-    def _sample(self, rows: TrainingRows, *observed: Observations) -> SamplingRun:
-        """Run chains for all that was observed at the same inputs, or continue earlier ones."""
+    def _sample(
+        self,
+        rows: TrainingRows,
+        likelihood: Likelihood,
+        *targets: np.ndarray,
+        offset: np.ndarray | None = None,
+        separate: bool = False,
+    ) -> SamplingRun:
+        """Run chains for one model of each of some targets, or continue earlier ones.
+
+        Parameters
+        ----------
+        rows : TrainingRows
+            The rows, which all models share.
+        likelihood : Likelihood
+            Likelihood of the rows as they were given.
+        *targets : ndarrays of shape (n_rows,)
+            Targets of the rows of the model.
+        offset : ndarray of shape (n_rows,), optional
+            Added to f.
+        separate : bool
+            Whether latent functions of a row have hyper-parameters of their own.
+        """
         X = rows.X
+        likelihood = likelihood.of_rows(rows.chosen)
+        observed = [Observations(likelihood, y, offset, rows.weight, rows.first) for y in targets]
         self._check_schedule()
         stop = None if self.target_ess is None else ConvergenceGoal(self.max_rhat, self.target_ess)
-        likelihood = observed[0].likelihood
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
-        n_importance = check.resolve_n_importance(self.n_importance)
-        n_bytes = self._require_memory(X, observed, sampler, n_importance or 0)
+        n_warmup = None if self.n_warmup == "auto" else self.n_warmup
+        n_importance = None if self.n_importance == "auto" else int(self.n_importance)
+        n_held = sampler.n_warmup(n_warmup), n_importance or 0
+        n_bytes = self._require_memory(X, observed, sampler, *n_held)
         earlier = vars(self).get("_sampling") if self.warm_start and not self.checkpoint else None
         if earlier is not None:
             earlier.check_unchanged(self, X, observed)
             return self._continued(earlier.run, stop, n_bytes)
-        approximation, cheap = check.resolve_both(self.approximation, sampler, likelihood)
-        models = self._models(X, observed)
+        approximation, cheap = check.resolve_approximation(self.approximation, sampler, likelihood)
+        models = self._models(X, observed, separate)
         sampler.check_model(models[0])
         _warn_about_length_scales(models[0])
-        rounds = sampler.n_set_up_rounds(sampler.n_warmup(self._n_warmup)) + n_rounds(self.n_draws)
+        rounds = sampler.n_set_up_rounds(sampler.n_warmup(n_warmup)) + n_rounds(self.n_draws)
         monitor = CallbackMonitor(self, len(models) * self.n_chains, rounds, n_bytes)
-        run = self._chains_of(X, observed)(
+        sample = sample_chains
+        if self.checkpoint is not None:
+            from ._checkpoint import sample_with_file
+
+            sample = partial(sample_with_file, self, X, observed)
+        run = sample(
             models,
             sampler,
             approximation,
             n_importance=n_importance,
             n_chains=self.n_chains,
-            n_warmup=self._n_warmup,
+            n_warmup=n_warmup,
             n_draws=self.n_draws,
             seed=_seed_sequence(self.random_state, _OF_CHAINS),
             cheap=cheap,
@@ -163,14 +198,6 @@ class BaseBayesianGP(
         return replace(
             run, in_use=find_settings_in_use(sampler, approximation, n_importance, cheap)
         )
-
-    def _chains_of(self, X: np.ndarray, observed: Sequence[Observations]) -> Any:
-        """Return what runs chains: it follows a file, if there is one."""
-        if self.checkpoint is None:
-            return sample_chains
-        from ._checkpoint import sample_with_file
-
-        return partial(sample_with_file, self, X, observed)
 
     def _continued(
         self, run: SamplingRun, stop: ConvergenceGoal | None, n_bytes: float
@@ -189,27 +216,29 @@ class BaseBayesianGP(
         monitor.end()
         return run
 
-    def _models(self, X: np.ndarray, observed: Sequence[Observations]) -> list[LatentGP]:
+    def _models(
+        self, X: np.ndarray, observed: Sequence[Observations], separate: bool
+    ) -> list[LatentGP]:
         """Return the models of all observations, which share the covariance and the priors."""
         likelihood = observed[0].likelihood
         n_functions = likelihood.n_functions
         covariance = make_covariance(check.resolve_kernel(self.kernel, self.ard, X), X)
-        hyperprior = check.resolve_priors(
-            self.priors, covariance, likelihood, n_functions if self._separate else 1
-        )
+        n_kernels = n_functions if separate else 1
+        hyperprior = check.resolve_priors(self.priors, covariance, likelihood, n_kernels)
         warn_about_kernel(covariance.kernel, self.priors, likelihood)
         for own in observed:
             check.check_log_density(own)
         if n_functions == 1:
             return [LatentGP(covariance, own, hyperprior) for own in observed]
-        return [ClasswiseGP(covariance, own, hyperprior, self._separate) for own in observed]
-
-    @property
-    def _n_warmup(self) -> int | None:
-        return None if self.n_warmup == "auto" else self.n_warmup
+        return [ClasswiseGP(covariance, own, hyperprior, separate) for own in observed]
 
     def _require_memory(
-        self, X: np.ndarray, observed: Sequence[Observations], sampler: Sampler, n_particles: int
+        self,
+        X: np.ndarray,
+        observed: Sequence[Observations],
+        sampler: Sampler,
+        n_discarded: int,
+        n_particles: int,
     ) -> float:
         """Refuse a fit that the machine has no memory for; returns the bytes that it needs."""
         n_functions = observed[0].likelihood.n_functions
@@ -217,7 +246,7 @@ class BaseBayesianGP(
         n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
         # Warm-up and rounds hold draws one after the other; a checkpoint has them once more.
         n_copies = _COPIES_OF_DRAWS + (self.checkpoint is not None)
-        n_held = max(n_copies * self.n_draws, sampler.n_warmup(self._n_warmup)) + n_particles
+        n_held = max(n_copies * self.n_draws, n_discarded) + n_particles
         return require_memory(
             f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",
             len(X),
@@ -243,14 +272,26 @@ class BaseBayesianGP(
         `names` are those of features and classes, `units` those of `_units`.
         """
         seed = _seed_sequence(self.random_state, _OF_PREDICTIONS, run.seed)
-        streams = seed.spawn(len(run.models))
-        pairs = list(zip(run.models, map(np.random.default_rng, streams), strict=True))
-        noise = np.array([_noise(own, rng) for own, rng in pairs])
-        models = [{**self._of_model(run, *pair), "_rows": rows} for pair in pairs]
-        fitted = self._join(run, models, noise, names)
+        used = {name: getattr(self, name) for name in PREDICTION_PARAMS}
+        models = []
+        noise = []
+        for own, stream in zip(run.models, seed.spawn(len(run.models)), strict=True):
+            rng = np.random.default_rng(stream)
+            noise.append(0.0)  # standard deviation of the estimate at the mean of theta
+            if own.estimator is not None:
+                mean = own.draws.theta.mean(axis=(0, 1))
+                with one_thread():
+                    noise[-1] = own.estimator.log_likelihood_sd(own.model, mean, rng)
+            fitted = self._of_model(run, own, names, rng)
+            models.append({**fitted, "_rows": rows, "_for_predictions": used})
+        if len(models) == 1:
+            elements = models[0]["hyperparameter_names_"]
+            fitted = {**models[0], "diagnostics_": diagnose(run, elements, np.array(noise), [0])}
+        else:
+            fitted = self._one_per_class(run, models, np.array(noise), names)
         kept = {
             "_sampling": ContinuableRun(run, copy.deepcopy(self.get_params(deep=False))),
-            "_for_predictions": get_prediction_params(self),
+            "_for_predictions": used,
             "_units": units,
         }
         replace_fitted(self, {**fitted, **names, **kept})
@@ -258,19 +299,8 @@ class BaseBayesianGP(
         _report_convergence(self)
         return self
 
-    def _join(
-        self,
-        run: SamplingRun,
-        models: list[dict[str, Any]],
-        noise: np.ndarray,
-        names: dict[str, Any],
-    ) -> dict[str, Any]:
-        """Fitted attributes of the whole, from those of its models: here the only one."""
-        (own,) = models
-        return {**own, "diagnostics_": diagnose(run, own["hyperparameter_names_"], noise, [0])}
-
     def _of_model(
-        self, run: SamplingRun, own: ModelRun, rng: np.random.Generator
+        self, run: SamplingRun, own: ModelRun, names: dict[str, Any], rng: np.random.Generator
     ) -> dict[str, Any]:
         """Fitted attributes of one model of a run."""
         model = own.model
@@ -278,82 +308,72 @@ class BaseBayesianGP(
         n_chains, n_draws, p = draws.theta.shape
         theta = draws.theta.reshape(n_chains * n_draws, p)
         f = draws.f.reshape(n_chains * n_draws, -1)
-        strategy = _strategy(own, rng)
-        wanted = self._n_for_predictions(own, theta, f, strategy)
-        rows, multiplicity = choose_spread_subset(theta, wanted, rng)
-        arrays = self._density_arrays(run, own, theta[rows])
+        elements = element_names(model.hyperprior.names)
+        at_mean = model.kernel_thetas(theta.mean(axis=0))
+        kernels = [model.covariance.kernel.clone_with_theta(own_theta) for own_theta in at_mean]
+        if model.n_kernels > 1:  # one for each class
+            of_kernel = element_names(model.covariance.names)
+            by_class = [f"{name}[{c}]" for c in names["classes_"].tolist() for name in of_kernel]
+            elements = [*by_class, *model.hyperprior.names[len(by_class) :]]
         marked = {} if draws.marked is None else {"marked_samples_": MarkedSamples.of(draws.marked)}
         return {
             **marked,
             "theta_samples_": draws.theta,
-            "hyperparameter_names_": element_names(model.hyperprior.names),
+            "hyperparameter_names_": elements,
             "priors_": model.hyperprior.table,
-            "kernel_": _kernel_at(model, theta.mean(axis=0)),
+            "kernel_": kernels[0] if len(kernels) == 1 else CompoundKernel(kernels),
             "n_iter_": n_draws + own.n_discarded,
             "_draws": draws,
             "_reference": own.reference,
+            "_predictor": self._make_predictor(run, own, theta, f, rng),
             "_evidence_parts": (own.estimator, int(rng.integers(2**31))),
-            "_predictor": Predictor(
-                model,
-                theta[rows],
-                f[rows],
-                multiplicity,
-                arrays,
-                adapt_to_draws(strategy, multiplicity),
-                reference=own.reference if arrays is None else None,
-                cache_bytes=self.predict_cache_bytes // len(run.models),
-            ),
-            "_for_predictions": get_prediction_params(self),
         }
 
-    def _n_for_predictions(
-        self, own: ModelRun, theta: np.ndarray, f: np.ndarray, strategy: LatentStrategy
-    ) -> int | None:
-        """Return how many draws (S, p) and (S, n) predictions use; None for all."""
+    def _make_predictor(
+        self,
+        run: SamplingRun,
+        own: ModelRun,
+        theta: np.ndarray,
+        f: np.ndarray,
+        rng: np.random.Generator,
+    ) -> Predictor:
+        """Choose some of the draws (S, p) and (S, n) for predictions, and how they average f."""
+        model = own.model
+        strategy: LatentStrategy = OwnLatent()
+        if own.estimator is not None:
+            strategy = ImportanceLatent(int(rng.integers(2**31)), defensive=own.estimator.defensive)
+        elif own.reference is not None:
+            strategy = Integrated()
+        n_wanted = self.max_predict_draws
         # Without hyper-parameters all draws share one factorization, and more of f costs little.
         if theta.shape[1] == 0 and not isinstance(strategy, Integrated):
-            return None
-        if self.max_predict_draws != "auto":
-            return self.max_predict_draws
-        conditional = own.reference if own.draws.f_is_mean else None
-        labels = is_classifier(self)
-        typical = typical_values(own.model, theta, f, labels=labels, conditional=conditional)
-        return count_enough_draws(*typical, strategy)
-
-    def _density_arrays(
-        self, run: SamplingRun, own: ModelRun, theta: np.ndarray
-    ) -> tuple[np.ndarray, ...] | None:
-        """What predictions need at theta (S, p); None leaves it to the first of them.
-
-        It takes as long as a round of draws, and who has pressed Ctrl-C does not want to wait.
-        """
-        if run.interrupted:
-            return None
-        try:
-            return find_density_arrays(own.model, own.reference, theta, self.n_jobs)
-        except (KeyboardInterrupt, LostWorkersError):
-            warn(
-                "Interrupted after the last draw: all draws are kept, and the first prediction "
-                "takes longer.",
-            )
-            return None
-
-
-def _noise(own: ModelRun, rng: np.random.Generator) -> float:
-    """Standard deviation of the estimate of log p(y | theta) at the mean of theta."""
-    if own.estimator is None:
-        return 0.0
-    with one_thread():
-        return own.estimator.log_likelihood_sd(own.model, own.draws.theta.mean(axis=(0, 1)), rng)
-
-
-def _strategy(own: ModelRun, rng: np.random.Generator) -> LatentStrategy:
-    """How predictions average f: as the chains treat it."""
-    if own.reference is None:
-        return OwnLatent()
-    if own.estimator is None:
-        return Integrated()
-    return ImportanceLatent(int(rng.integers(2**31)), defensive=own.estimator.defensive)
+            n_wanted = None
+        elif n_wanted == "auto":
+            conditional = own.reference if own.draws.f_is_mean else None
+            labels = is_classifier(self)
+            typical = typical_values(model, theta, f, labels=labels, conditional=conditional)
+            n_wanted = count_enough_draws(*typical, strategy)
+        rows, multiplicity = choose_spread_subset(theta, n_wanted, rng)
+        arrays = None  # the first prediction finds them
+        # It takes as long as a round of draws, and who has pressed Ctrl-C does not want to wait.
+        if not run.interrupted:
+            try:
+                arrays = find_density_arrays(model, own.reference, theta[rows], self.n_jobs)
+            except (KeyboardInterrupt, LostWorkersError):
+                warn(
+                    "Interrupted after the last draw: all draws are kept, and the first prediction "
+                    "takes longer.",
+                )
+        return Predictor(
+            model,
+            theta[rows],
+            f[rows],
+            multiplicity,
+            arrays,
+            adapt_to_draws(strategy, multiplicity),
+            reference=own.reference if arrays is None else None,
+            cache_bytes=self.predict_cache_bytes // len(run.models),
+        )
 
 
 def _seed_sequence(
@@ -362,12 +382,6 @@ def _seed_sequence(
     """Return the branch of a seed that serves one purpose: no other has a stream of it."""
     drawn = check.check_seed(random_state).randint(0, 2**32, size=4, dtype=np.uint32)
     return np.random.SeedSequence(words or drawn.tolist(), spawn_key=(purpose,))
-
-
-def _kernel_at(model: LatentGP, theta: np.ndarray) -> Kernel:
-    """Return the kernel at theta, or one for each latent function, as scikit-learn stacks them."""
-    kernels = [model.covariance.kernel.clone_with_theta(t) for t in model.kernel_thetas(theta)]
-    return kernels[0] if len(kernels) == 1 else CompoundKernel(kernels)
 
 
 # --- what a user hears ----------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ class CallbackMonitor(Monitor):
         self._round: list[Any] = []
         self._n_shown = 0  # draws per chain when the name of a round last showed the convergence
         self._stop_requested = False
+        #: Whether results still come from a file: then nothing stops, and no time is estimated.
+        self.is_replaying: Callable[[], bool] = lambda: False
         self._has_warned = False
         self._left: Effort | None = None
         self._progress: Progress | None = None
@@ -75,6 +78,8 @@ class CallbackMonitor(Monitor):
 
     def report_effort(self, left: Effort) -> None:
         """Print the remaining effort with `verbose`, and warn of a long fit."""
+        if self.is_replaying():
+            return
         is_news = self._left is None or self._left.judged_by != left.judged_by
         self._left = left
         if self._estimator.verbose and is_news:
@@ -117,26 +122,22 @@ class CallbackMonitor(Monitor):
     def begin_round(self) -> None:
         """Tell callbacks that a round of all chains starts."""
         first, *others = self._chains
-        convergence = self._convergence_label()
-        name = f"round, {self._stage}" if self._stage else f"round{convergence}"
-        self._stage = ""
+        name = "round"
+        n_drawn = 0 if self._progress is None else self._progress.n_draws
+        shows = self._convergence_status is not None and n_drawn >= 2 * self._n_shown
+        if shows:
+            self._n_shown = n_drawn
+            status = self._convergence_status
+            name = f"round, R-hat {status.r_hat:.3f}, ESS {status.ess:.0f}"
+        if self._stage:
+            name = f"round, {self._stage}"
+            self._stage = ""
         self._round = [
-            first.subcontext(task_name=name, max_subtasks=1 if convergence else 0),
+            first.subcontext(task_name=name, max_subtasks=1 if shows else 0),
             *(chain.subcontext(task_name="round") for chain in others),
         ]
         for task in self._round:
             task.call_on_fit_task_begin(estimator=self._estimator)
-
-    def _convergence_label(self) -> str:
-        """Return R-hat and ESS for the name of a round, once the draws have doubled; else ''."""
-        if self._progress is None or self._convergence_status is None:
-            return ""
-        if self._progress.n_draws < 2 * self._n_shown:
-            return ""
-        self._n_shown = self._progress.n_draws
-        return (
-            f", R-hat {self._convergence_status.r_hat:.3f}, ESS {self._convergence_status.ess:.0f}"
-        )
 
     def end_round(self) -> bool:
         """Tell callbacks that a round of all chains has ended; True to stop."""
@@ -150,7 +151,7 @@ class CallbackMonitor(Monitor):
         ]
         self._stop_requested |= any(stops)  # remembered, as a set-up does not stop
         self._is_late = self.limit.is_over
-        return self._stop_requested or self._is_late
+        return (self._stop_requested or self._is_late) and not self.is_replaying()
 
     def end(self) -> None:
         """Tell callbacks that chains and fit have ended; warn if `max_time` ended it."""

@@ -10,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from ..model.joint import LatentGP
 from ..model.names import element_names
 from ..model.observations import Observations
 from ..run.chains import sample_chains
 from ..run.checkpoint import Checkpoint
-from ..run.progress import Effort, Monitor, Progress
 from ..run.records import SamplingRun
 from ._callbacks import CallbackMonitor
 from ._warm_start import FREE_TO_CHANGE, is_frozen_distribution
@@ -54,18 +52,24 @@ def sample_with_file(
         "max_rhat": estimator.max_rhat,
         "target_ess": estimator.target_ess,
     }
+    params = estimator.get_params(deep=False).items()
     about = {
         "estimator": type(estimator).__name__,
-        **_describe_settings(estimator),
-        **_describe_data(X, observed),
+        **{name: _to_text(value) for name, value in params if name not in FREE_TO_CHANGE},
+        "X": _to_text([X, *(own.first for own in observed)]),
+        "y": _to_text([own.y for own in observed]),
+        "sample_weight (or how often a row occurs)": _to_text([own.weight for own in observed]),
+        "exposure": _to_text([own.offset for own in observed]),
+        "noise_variance": _to_text(getattr(observed[0].likelihood, "row_variance", None)),
     }
     journal = Checkpoint(path, about, words, free_seed, shown)
     seed = np.random.SeedSequence(journal.seed, spawn_key=seed.spawn_key)
+    monitor.is_replaying = lambda: journal.replays
     run = sample_chains(
         models,
         *parts,
         seed=seed,
-        monitor=_ReplayMonitor(monitor, journal),
+        monitor=monitor,
         journal=journal,
         **settings,
     )
@@ -76,54 +80,6 @@ def sample_with_file(
             "values of the fit that made it, or stricter ones, or choose another path."
         )
     return replace(run, seed=tuple(journal.seed) if free_seed else None)
-
-
-class _ReplayMonitor(Monitor):
-    """A monitor that ignores stop requests as long as results come from the file."""
-
-    def __init__(self, monitor: CallbackMonitor, journal: Checkpoint) -> None:
-        self._monitor = monitor
-        self._journal = journal
-        self.limit = monitor.limit
-
-    def report_stage(self, stage: str) -> None:
-        """Pass on the stage of a set-up."""
-        self._monitor.report_stage(stage)
-
-    def report_effort(self, left: Effort) -> None:
-        """Pass on the estimate of the remaining work, unless results still come from the file."""
-        if not self._journal.replays:
-            self._monitor.report_effort(left)
-
-    def report_draws(self, progress: Progress) -> None:
-        """Pass on the progress of sampling."""
-        self._monitor.report_draws(progress)
-
-    def begin_round(self) -> None:
-        """Pass on that a round begins."""
-        self._monitor.begin_round()
-
-    def end_round(self) -> bool:
-        """Pass on that a round ends; True asks to stop, but never before the end of the file."""
-        return self._monitor.end_round() and not self._journal.replays
-
-
-def _describe_settings(estimator: BaseEstimator) -> dict[str, str]:
-    """Return all parameters that draws depend on, as text."""
-    values = estimator.get_params(deep=False).items()
-    return {name: _to_text(value) for name, value in values if name not in FREE_TO_CHANGE}
-
-
-def _describe_data(X: np.ndarray, observed: Sequence[Observations]) -> dict[str, str]:
-    """Return digests of the data of the models, by the names of the arguments of `fit`."""
-    likelihood = observed[0].likelihood
-    return {
-        "X": _to_text([X, *(own.first for own in observed)]),
-        "y": _to_text([own.y for own in observed]),
-        "sample_weight (or how often a row occurs)": _to_text([own.weight for own in observed]),
-        "exposure": _to_text([own.offset for own in observed]),
-        "noise_variance": _to_text(getattr(likelihood, "row_variance", None)),
-    }
 
 
 def _to_text(value: Any) -> str:
@@ -146,13 +102,10 @@ def _to_json_value(value: Any) -> Any:
         return [_to_json_value(part) for part in value]
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
-    return {type(value).__qualname__: _to_json_value(_get_contents(value))}
-
-
-def _get_contents(value: Any) -> Any:
-    """Return the parameters of an object, or its attributes."""
     if is_frozen_distribution(value):
-        return [value.dist.name, value.args, value.kwds]
-    if hasattr(value, "get_params"):
-        return value.get_params(deep=False)
-    return vars(value) if hasattr(value, "__dict__") else repr(value)
+        contents = [value.dist.name, value.args, value.kwds]
+    elif hasattr(value, "get_params"):
+        contents = value.get_params(deep=False)
+    else:
+        contents = vars(value) if hasattr(value, "__dict__") else repr(value)
+    return {type(value).__qualname__: _to_json_value(contents)}

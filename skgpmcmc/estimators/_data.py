@@ -24,7 +24,7 @@ _PRIVATE_FITTED = (
     *("_evidence_parts", "_only_predicts", "_reference", "_rows"),
 )
 #: Parameters of predictions that `fit` uses, and its use of them in words.
-_PREDICTION_PARAMS = {
+PREDICTION_PARAMS = {
     "max_predict_draws": "the draws that enter predictions were chosen",
     "predict_cache_bytes": "what predictions may keep was set",
 }
@@ -102,11 +102,6 @@ def validate_new_rows(estimator: Any, X: Any) -> np.ndarray:
         return validate_data(estimator, X, dtype=np.float64, reset=False)
 
 
-def get_prediction_params(estimator: Any) -> dict[str, Any]:
-    """Return the present values of the parameters of predictions that only `fit` uses."""
-    return {name: getattr(estimator, name) for name in _PREDICTION_PARAMS}
-
-
 def validate_rows_to_predict(estimator: Any, X: Any) -> np.ndarray:
     """Validate rows to predict, and warn of parameters without effect before the next fit."""
     X = validate_new_rows(estimator, X)
@@ -114,7 +109,7 @@ def validate_rows_to_predict(estimator: Any, X: Any) -> np.ndarray:
     for name, used in estimator._for_predictions.items():
         if (wanted := getattr(estimator, name)) != used:
             warn(
-                f"{name}={wanted!r} has no effect before the next fit: {_PREDICTION_PARAMS[name]} "
+                f"{name}={wanted!r} has no effect before the next fit: {PREDICTION_PARAMS[name]} "
                 f"in fit, with {name}={used!r}.",
             )
     return X
@@ -270,7 +265,9 @@ def check_labels(name: str, labels: Any) -> Any:
     if values.ndim != 1:
         return labels
     for row, value in enumerate(values):
-        if _is_missing(value) or isinstance(value, (list, np.ndarray)):
+        same = value == value  # not so for NaN, and no truth value for the missing one of pandas
+        missing = value is None or not isinstance(same, (bool, np.bool_)) or not same
+        if missing or isinstance(value, (list, np.ndarray)):
             raise ValueError(
                 f"{name} has {value!r} in row {row}, which is no label: give one, or leave it out."
             )
@@ -284,12 +281,6 @@ def check_labels(name: str, labels: Any) -> Any:
         )
     is_numeric = len(values) > 0 and all(isinstance(value, (Real, np.bool_)) for value in values)
     return np.array(values.tolist()) if is_numeric else labels
-
-
-def _is_missing(label: Any) -> bool:
-    """Whether a label is None, NaN or the missing value of pandas, which equals nothing."""
-    same = label == label
-    return label is None or not isinstance(same, (bool, np.bool_)) or not same
 
 
 def number_classes(y):

@@ -16,21 +16,17 @@ class DocumentationLink:
 
     @property
     def _doc_link_template(self) -> str:
-        address = _find_address()
-        return f"{address}/generated/{{name}}.html" if address else ""
+        try:
+            entries = metadata.metadata("skgpmcmc").get_all("Project-URL", [])
+        except metadata.PackageNotFoundError:
+            return ""
+        for entry in entries:
+            label, _, url = entry.partition(",")
+            if label.lower() == "documentation":
+                return f"{url.strip().rstrip('/')}/generated/{{name}}.html"
+        return ""
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
         # The API page is named after the module that users import the class from.
         package = type(self).__module__.rpartition(".")[0].removesuffix(".estimators")
         return {"name": f"{package}.{type(self).__name__}"}
-
-
-def _find_address() -> str:
-    """Return the address of the documentation in the metadata of the package, or ''."""
-    try:
-        entries = metadata.metadata("skgpmcmc").get_all("Project-URL", [])
-    except metadata.PackageNotFoundError:
-        return ""
-    found = [entry.partition(",") for entry in entries]
-    addresses = [url.strip() for label, _, url in found if label.lower() == "documentation"]
-    return addresses[0].rstrip("/") if addresses else ""

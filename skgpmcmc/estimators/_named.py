@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import update_wrapper
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -14,31 +15,17 @@ def names_methods(cls: _Class) -> _Class:
     When an argument is wrong, Python names a method by the class that defines it, such as
     ``LogProbabilityClassifierMixin.predict()``, which a user does not know.
     """
+    package = __name__.partition(".")[0]
     inherited = [name for name in dir(cls) if name not in vars(cls) and not name.startswith("_")]
     for name in inherited:
         found = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
-        if isinstance(found, FunctionType) and _is_documented_here(found):
-            setattr(cls, name, _rename(found, f"{cls.__qualname__}.{name}"))
+        # Docstrings of other packages stay with their classes; that of `score` is written here.
+        is_own = getattr(found, "__module__", "").partition(".")[0] == package or name == "score"
+        if isinstance(found, FunctionType) and is_own:
+            parts = found.__code__, found.__globals__, name, found.__defaults__, found.__closure__
+            copy = update_wrapper(FunctionType(*parts), found)
+            copy.__kwdefaults__ = found.__kwdefaults__
+            copy.__qualname__ = f"{cls.__qualname__}.{name}"
+            del copy.__wrapped__
+            setattr(cls, name, copy)
     return cls
-
-
-def _is_documented_here(function: FunctionType) -> bool:
-    """Whether the docstring of a method is by this package, which also documents `score`."""
-    package = __name__.partition(".")[0]
-    return function.__module__.partition(".")[0] == package or function.__name__ == "score"
-
-
-def _rename(function: FunctionType, qualified_name: str) -> Any:
-    """Return a copy of a function with another qualified name, which messages show."""
-    copy = FunctionType(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    for attribute in ("__doc__", "__module__", "__annotations__", "__kwdefaults__"):
-        setattr(copy, attribute, getattr(function, attribute))
-    vars(copy).update(vars(function))
-    copy.__qualname__ = qualified_name
-    return copy

@@ -145,29 +145,22 @@ def center_and_scale(
     if noise_variance is not None and np.ptp(noise_variance) > 0.0:
         with np.errstate(over="ignore"):  # infinite variances are replaced by the largest
             variance = np.minimum(noise_variance / unit / unit, LARGEST_FACTOR)
-        center, scale = _iterate_scale(relative, weight, variance, scale)
+        own = np.ones(len(y)) if weight is None else weight
+        start = scale
+        for _ in range(_MOST_SCALE_ITERATIONS):
+            before = scale
+            center, scale = _mean_and_scale(relative, own / (before**2 + variance))
+            if scale < _SCALE_ROUNDING:  # the rows without noise are equal, and imply no scale
+                scale = start
+                break
+            if abs(scale - before) <= _SCALE_TOLERANCE * before:
+                break
     return unit * center, unit * scale
 
 
 def _mean_and_scale(y: np.ndarray, weight: np.ndarray | None) -> tuple[float, float]:
     center = float(np.average(y, weights=weight))
     return center, root_mean_square(y - center, weight)
-
-
-def _iterate_scale(
-    y: np.ndarray, weight: np.ndarray | None, variance: np.ndarray, start: float
-) -> tuple[float, float]:
-    """Return center and scale with weights that the scale implies, by iterations from `start`."""
-    own = np.ones(len(y)) if weight is None else weight
-    scale = start
-    for _ in range(_MOST_SCALE_ITERATIONS):
-        before = scale
-        center, scale = _mean_and_scale(y, own / (before**2 + variance))
-        if scale < _SCALE_ROUNDING:  # the rows without noise are equal, and imply no scale
-            return center, start
-        if abs(scale - before) <= _SCALE_TOLERANCE * before:
-            break
-    return center, scale
 
 
 def normalize_noise(noise: Gaussian, scale: float) -> Gaussian:
@@ -226,26 +219,19 @@ def add_numerical_noise(
     noiseless = rows.kept[variance[rows.kept] < least]
     if not len(noiseless):
         return noise
-    _check_one_value(noiseless, rows.input_of[noiseless], targets, np.sqrt(least))
-    known = 0.0 if noise.row_variance is None else noise.row_variance
-    return replace(noise, row_variance=known + np.maximum(least - variance, 0.0))
-
-
-def _check_one_value(
-    noiseless: np.ndarray, input_of: np.ndarray, targets: np.ndarray, tolerance: float
-) -> None:
-    """Raise an error for `noiseless` rows with equal inputs and different targets."""
+    input_of = rows.input_of[noiseless]
     order = np.lexsort((targets[noiseless], input_of))
     noiseless = noiseless[order]
-    input_of = input_of[order]
-    first = np.flatnonzero(np.diff(input_of, prepend=-1))
+    first = np.flatnonzero(np.diff(input_of[order], prepend=-1))
     last = np.append(first[1:], len(noiseless)) - 1
     gap = targets[noiseless[last]] - targets[noiseless[first]]
     worst = int(np.argmax(gap))
-    if gap[worst] > tolerance:
+    if gap[worst] > np.sqrt(least):
         low, high = sorted((int(noiseless[first[worst]]), int(noiseless[last[worst]])))
         raise ValueError(
             f"Rows {low} and {high} of X are equal and have no noise, but their targets differ: a "
             'function has one value at each place. Use noise="inferred", or noise="known" and a '
             "positive noise_variance for these rows, or leave one of them out."
         )
+    known = 0.0 if noise.row_variance is None else noise.row_variance
+    return replace(noise, row_variance=known + np.maximum(least - variance, 0.0))

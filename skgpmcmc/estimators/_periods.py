@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import CompoundKernel, ExpSineSquared, Kernel
+from sklearn.gaussian_process.kernels import CompoundKernel, ExpSineSquared
 
 from ..model.default_priors import owner_of
 
@@ -21,31 +21,22 @@ def periods_message(estimator: Any) -> str | None:
     for own, own_r_hat in zip(fitted, r_hat, strict=True):
         stacked = isinstance(own.kernel_, CompoundKernel)
         kernels = own.kernel_.kernels if stacked else [own.kernel_]
-        for position, name in enumerate(_component_names(kernels[0]) * len(kernels)):
-            message = _period_message(kernels[0], name, own.theta_samples_[:, :, position])
-            if message is not None and own_r_hat[position] > estimator.max_rhat:
-                return message
+        free = [h for h in kernels[0].hyperparameters if not h.fixed]
+        names = [h.name for h in free for _ in range(h.n_elements)] * len(kernels)
+        for position, name in enumerate(names):
+            owner, own_name = owner_of(kernels[0], name)
+            is_period = isinstance(owner, ExpSineSquared) and own_name == "periodicity"
+            if not (is_period and own_r_hat[position] > estimator.max_rhat):
+                continue
+            periods = np.exp(np.median(own.theta_samples_[:, :, position], axis=1))
+            if np.max(periods) < _LEAST_RATIO * np.min(periods):
+                continue
+            shown = [f"{period:.3g}" for period in periods]
+            return (
+                f"The chains have the median periods {', '.join(shown[:-1])} and {shown[-1]} "
+                f"({name!r}): a period and its multiples can explain the same data. Give the "
+                "period a prior around the one that you expect, such as "
+                f"priors={{{name!r}: scipy.stats.lognorm(0.1, scale={np.min(periods):.3g})}}, or "
+                'keep that of the kernel by the bounds periodicity_bounds="fixed".'
+            )
     return None
-
-
-def _component_names(kernel: Kernel) -> list[str]:
-    """Return the name of each component of theta."""
-    return [h.name for h in kernel.hyperparameters if not h.fixed for _ in range(h.n_elements)]
-
-
-def _period_message(kernel: Kernel, name: str, draws: np.ndarray) -> str | None:
-    """Return the message on one hyper-parameter with draws (n_chains, n_draws), natural logs."""
-    owner, own_name = owner_of(kernel, name)
-    if not (isinstance(owner, ExpSineSquared) and own_name == "periodicity"):
-        return None
-    periods = np.exp(np.median(draws, axis=1))
-    if np.max(periods) < _LEAST_RATIO * np.min(periods):
-        return None
-    shown = [f"{period:.3g}" for period in periods]
-    return (
-        f"The chains have the median periods {', '.join(shown[:-1])} and {shown[-1]} ({name!r}): a "
-        "period and its multiples can explain the same data. Give the period a prior around the "
-        f"one that you expect, such as priors={{{name!r}: scipy.stats.lognorm(0.1, "
-        f"scale={np.min(periods):.3g})}}, or keep that of the kernel by the bounds "
-        'periodicity_bounds="fixed".'
-    )

@@ -8,8 +8,6 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from ..hyperposterior.rows import order_farthest_first
-from ..likelihoods.base import Likelihood
-from ..model.observations import Observations
 from ..run.leave_one_out import GivenRows
 from ._data import check_weights
 from ._kernel_notes import has_white_kernel
@@ -83,12 +81,6 @@ class TrainingRows(NamedTuple):
         X = places[inputs, :-1]
         X_aside = places[~has_rows, :-1]
         return cls(X, chosen, of_rows, of_inputs, row_of, weight, input_of, X_aside)
-
-    def make_observations(
-        self, likelihood: Likelihood, y: np.ndarray, offset: np.ndarray | None = None
-    ) -> Observations:
-        """Return the observations of a model, given the targets of its rows, (n_rows,)."""
-        return Observations(likelihood.of_rows(self.chosen), y, offset, self.weight, self.first)
 
     @property
     def kept(self) -> np.ndarray:

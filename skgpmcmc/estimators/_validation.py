@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel
 from sklearn.utils import check_random_state
 
-from .._params import check_flag, check_integer
+from .._params import check_flag
 from ..approximations import APPROXIMATIONS
 from ..approximations.base import Approximation
 from ..approximations.exact import Exact
@@ -37,18 +36,6 @@ _N_ROWS_EVALUATED = 50
 _DERIVATIVE_ROUNDING = 1e-8
 #: Mass of a prior below which its draws are never in the range where values are sampled.
 _NEGLIGIBLE_MASS = 1e-12
-
-
-def check_verbose(value: Any) -> None:
-    """Raise an error unless `verbose` is a bool or an integer >= 0."""
-    if not isinstance(value, (bool, np.bool_)):
-        check_integer("verbose", value, 0, " Use 0 for silence.")
-
-
-def check_path(name: str, value: Any) -> None:
-    """Raise an error unless `value` is the path of a file, or None for no file."""
-    if value is not None and not (isinstance(value, (str, os.PathLike)) and os.fspath(value)):
-        raise ValueError(f"{name} must be None or the path of a file; got {value!r}.")
 
 
 def check_seed(value: Any) -> np.random.RandomState:
@@ -106,12 +93,16 @@ def make_approximation(value: Any, best: str = "ep") -> Approximation:
     return approximation
 
 
-def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) -> Approximation:
-    """Return the approximation that the sampler uses.
+def resolve_approximation(
+    value: Any, sampler: Sampler, likelihood: Likelihood
+) -> tuple[Approximation, CheapApproximation | None]:
+    """Return the approximation of the sampler, and its cheap posterior, or None without one.
 
     "auto" is the sampler's best one, and Laplace for a softmax. A sampler that needs none ignores
     names, so that a grid search can vary both; a configured object is an error.
     """
+    if sampler.moves_by_cheap:
+        return _resolve_cheap(value, sampler, likelihood)
     if isinstance(value, CheapApproximation) or (
         isinstance(value, str) and value in CHEAP_APPROXIMATIONS
     ):
@@ -124,28 +115,16 @@ def resolve_approximation(value: Any, sampler: Sampler, likelihood: Likelihood) 
     approximation = make_approximation(value, best or "ep")
     if sampler.approximates:
         approximation.check_likelihood(likelihood)
-        return approximation
+        return approximation, None
     if not isinstance(value, str):
         raise ValueError(
             f"approximation={value!r} has no effect, as sampler={type(sampler).__name__} uses no "
             'approximation: use approximation="auto", or a sampler such as "pm" or "khr".'
         )
-    return Exact() if sampler.integrates_f else approximation
+    return Exact() if sampler.integrates_f else approximation, None
 
 
-def resolve_both(
-    value: Any, sampler: Sampler, likelihood: Likelihood
-) -> tuple[Approximation, CheapApproximation | None]:
-    """Return the approximation of the sampler, and its cheap posterior, or None without one.
-
-    The parameter `approximation` selects one of the two.
-    """
-    if sampler.moves_by_cheap:
-        return resolve_cheap(value, sampler, likelihood)
-    return resolve_approximation(value, sampler, likelihood), None
-
-
-def resolve_cheap(
+def _resolve_cheap(
     value: Any, sampler: Sampler, likelihood: Likelihood
 ) -> tuple[Approximation, CheapApproximation]:
     """Return the approximation of the exact part of the sampler, and its cheap posterior.
@@ -172,16 +151,14 @@ def resolve_cheap(
     return approximation, cheap
 
 
-def resolve_n_importance(value: Any) -> int | None:
-    """Return the number of importance draws; "auto" is None, the sampler's choice."""
-    if isinstance(value, str) and value == "auto":
-        return None
-    return check_integer("n_importance", value, 1, ' Use "auto" for as many as it takes.')
-
-
 def resolve_kernel(kernel: Any, ard: Any, X: np.ndarray) -> Kernel:
     """Return a checked copy of the kernel for these inputs, or the default kernel."""
-    check_inputs(X)
+    if np.max(np.abs(X)) > _LARGEST_INPUT:
+        row, column = np.unravel_index(np.argmax(np.abs(X)), X.shape)
+        raise ValueError(
+            f"X has the value {X[row, column]:g} in row {row} of column {column}, and squared "
+            "distances between such rows overflow: divide the column by a power of ten."
+        )
     if check_flag("ard", ard) and kernel is not None:
         raise ValueError(
             "ard=True only concerns the default kernel, but a "
@@ -193,16 +170,6 @@ def resolve_kernel(kernel: Any, ard: Any, X: np.ndarray) -> Kernel:
     kernel = clone(check_kernel(kernel, X.shape[1]))
     check_matrix(kernel, X)
     return kernel
-
-
-def check_inputs(X: np.ndarray) -> None:
-    """Raise an error for training inputs whose squared distances overflow."""
-    if np.max(np.abs(X)) > _LARGEST_INPUT:
-        row, column = np.unravel_index(np.argmax(np.abs(X)), X.shape)
-        raise ValueError(
-            f"X has the value {X[row, column]:g} in row {row} of column {column}, and squared "
-            "distances between such rows overflow: divide the column by a power of ten."
-        )
 
 
 def resolve_priors(
@@ -229,28 +196,12 @@ def resolve_priors(
     of_kernels = np.tile(np.exp(covariance.start), n_kernels)
     of_likelihood = [parameter.value for parameter in likelihood.parameters]
     start = [*of_kernels, *of_likelihood, *np.exp(hyperprior.start)]
-    _check_start_in_support(hyperprior, start)
-    _check_within_reach(hyperprior)
+    _check_laws(hyperprior, start)
     return hyperprior
 
 
-def _check_within_reach(hyperprior: HyperPrior) -> None:
-    """Raise an error for a prior whose mass is outside the range of values that are sampled."""
-    for name, law in hyperprior.distributions.items():
-        least, most = hyperprior.value_limits(name)
-        # Improper densities have a mass below zero or above one, and are allowed.
-        with np.errstate(all="ignore"):  # the scale of a prior may overflow
-            within = float(law.sf(least)), float(law.cdf(most))
-        if any(0.0 <= mass < _NEGLIGIBLE_MASS for mass in within):
-            raise ValueError(
-                f"The prior of {name!r} has its median at {float(law.median()):.3g} and nearly no "
-                f"mass from {least:.3g} to {most:.3g}, where values are sampled: give it a prior "
-                "within this range, by priors, or by other units of X or y."
-            )
-
-
-def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> None:
-    """Raise an error for a prior that excludes the start value: one of the two is a mistake."""
+def _check_laws(hyperprior: HyperPrior, start: Sequence[float]) -> None:
+    """Raise an error for a prior that excludes the start value, or the values that are sampled."""
     for name, law, value in zip(hyperprior.names, hyperprior.laws, start, strict=True):
         log_density = float(law.logpdf(value))
         if np.isnan(log_density):
@@ -263,6 +214,17 @@ def _check_start_in_support(hyperprior: HyperPrior, start: Sequence[float]) -> N
             raise ValueError(
                 f"priors[{name!r}] has support {support}, which excludes the kernel's start value "
                 f"{float(value):g}: widen the prior or start the kernel inside it."
+            )
+    for name, law in hyperprior.distributions.items():
+        least, most = hyperprior.value_limits(name)
+        # Improper densities have a mass below zero or above one, and are allowed.
+        with np.errstate(all="ignore"):  # the scale of a prior may overflow
+            within = float(law.sf(least)), float(law.cdf(most))
+        if any(0.0 <= mass < _NEGLIGIBLE_MASS for mass in within):
+            raise ValueError(
+                f"The prior of {name!r} has its median at {float(law.median()):.3g} and nearly no "
+                f"mass from {least:.3g} to {most:.3g}, where values are sampled: give it a prior "
+                "within this range, by priors, or by other units of X or y."
             )
 
 

@@ -13,7 +13,6 @@ from .._params import check_choice
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..likelihoods.base import Likelihood
 from ..likelihoods.softmax import Softmax
-from ..model.names import element_names
 from ..run.diagnostics import diagnose
 from ..run.leave_one_out import average_densities, leave_one_out_of_classes
 from . import _validation as check
@@ -144,48 +143,28 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
             classes, index = number_classes(y[rows.kept])
             targets = make_one_versus_rest(index, len(classes))
         else:
+            if not isinstance(self.likelihood, str) or self.likelihood not in self._likelihoods:
+                raise ValueError(
+                    f"multi_class={self.multi_class!r} has a likelihood of its own, the softmax, "
+                    f"and likelihood={self.likelihood!r} would have no effect: use "
+                    'likelihood="probit", the default, or multi_class="one_vs_rest".'
+                )
             rows = self._training_rows(X, sample_weight, Softmax(2), number)
             classes, index = number_classes(y[rows.kept])
-            likelihood = self._softmax(len(classes))
+            likelihood = Softmax(len(classes))
             targets = [index.astype(float)]
         targets = [rows.select_for_model(target) for target in targets]
-        run = self._sample(
-            rows, *(rows.make_observations(likelihood, target) for target in targets)
-        )
+        separate = self.multi_class == "softmax_separate"
+        run = self._sample(rows, likelihood, *targets, separate=separate)
         return self._finish(X, rows, run, {"classes_": classes, **features})
-
-    def _softmax(self, n_classes):
-        if not isinstance(self.likelihood, str) or self.likelihood not in self._likelihoods:
-            raise ValueError(
-                f"multi_class={self.multi_class!r} has a likelihood of its own, the softmax, and "
-                f'likelihood={self.likelihood!r} would have no effect: use likelihood="probit", '
-                'the default, or multi_class="one_vs_rest".'
-            )
-        return Softmax(n_classes)
-
-    @property
-    def _separate(self):
-        return self.multi_class == "softmax_separate"
-
-    def _join(self, run, models, noise, names):
-        labels = names["classes_"].tolist()
-        if len(models) > 1:
-            return self._one_per_class(run, models, noise, names, labels)
-        (own,) = models
-        if self._separate:
-            model = run.models[0].model
-            of_kernel = element_names(model.covariance.names)
-            of_prior = model.hyperprior.names[model.n_kernel_hyperparameters :]
-            by_class = [f"{name}[{label}]" for label in labels for name in of_kernel]
-            own["hyperparameter_names_"] = [*by_class, *of_prior]
-        return super()._join(run, models, noise, names)
 
     def _as_reported(self, f):
         return f[:, :, 0] if self._one_versus_rest else np.swapaxes(f, 2, 3)
 
-    def _one_per_class(self, run, models, noise, names, labels):
+    def _one_per_class(self, run, models, noise, names):
         """Fitted attributes with one-vs-rest: a binary classifier for each class."""
         elements = models[0]["hyperparameter_names_"]
+        labels = names["classes_"].tolist()
         estimators = []
         for m, fitted in enumerate(models):
             binary = clone(self)

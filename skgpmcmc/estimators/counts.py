@@ -122,11 +122,21 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
             If the machine has too little memory for this number of rows.
         """
         X, y, features = validate(self, X, y, y_numeric=True)
-        likelihood = self._resolve_likelihood()
+        choices = ("error", "allow")
+        fractional = check_choice("fractional_counts", self.fractional_counts, choices) == "allow"
+        likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
+        if fractional and hasattr(likelihood, "fractional"):
+            likelihood = replace(likelihood, fractional=True)
         exposure = self._exposure(exposure, len(X))
         rows = self._training_rows(X, sample_weight, likelihood, y, exposure)
         self._check_counts(y[rows.kept], likelihood)
-        _check_size(y[rows.kept])
+        if y[rows.kept].max() > _LARGEST_COUNT:
+            row = int(np.argmax(y[rows.kept]))
+            raise ValueError(
+                f"y has the count {y[rows.kept][row]:g} in row {row}, and double precision cannot "
+                f"tell counts above {_LARGEST_COUNT:g} apart: fit BayesianGPRegressor to their "
+                "logarithms."
+            )
         y = y[rows.chosen].astype(float)
         exposure = exposure[rows.chosen]
         weight = rows.weight
@@ -136,17 +146,8 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
             total = np.sum(y if weight is None else weight * y)
             shares = exposure if weight is None else weight * exposure
             center = float(np.log(max(total, 0.5) / np.sum(shares)))
-        run = self._sample(rows, rows.make_observations(likelihood, y, center + np.log(exposure)))
+        run = self._sample(rows, likelihood, y, offset=center + np.log(exposure))
         return self._finish(X, rows, run, features, units=(center, 1.0))
-
-    def _resolve_likelihood(self) -> Likelihood:
-        choices = ("error", "allow")
-        fractional = check_choice("fractional_counts", self.fractional_counts, choices) == "allow"
-        if isinstance(self.likelihood, str) and self.likelihood in self._likelihoods:
-            return self._likelihoods[self.likelihood](fractional=fractional)
-        likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
-        allows = fractional and hasattr(likelihood, "fractional")
-        return replace(likelihood, fractional=True) if allows else likelihood
 
     def _check_counts(self, y: np.ndarray, likelihood: Likelihood, name: str = "y") -> None:
         remedy = ' Use fractional_counts="allow" for counts that are averages.'
@@ -291,13 +292,3 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
                 "deviance contains its logarithm: check the units of that row, or leave it out."
             )
         return float(d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1))
-
-
-def _check_size(y: np.ndarray) -> None:
-    """Refuse counts that double precision does not tell from their neighbors."""
-    if y.max() > _LARGEST_COUNT:
-        row = int(np.argmax(y))
-        raise ValueError(
-            f"y has the count {y[row]:g} in row {row}, and double precision cannot tell counts "
-            f"above {_LARGEST_COUNT:g} apart: fit BayesianGPRegressor to their logarithms."
-        )

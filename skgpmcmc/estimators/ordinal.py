@@ -125,7 +125,7 @@ class BayesianGPOrdinalClassifier(LatentClassifier, _OrdinalParameters):
         classes = self._order_classes(y, ordered)
         position = rows.select_for_model(find_label_positions(y, classes, len(y)))
         likelihood = self._likelihood_of(position, rows.weight, len(classes))
-        run = self._sample(rows, rows.make_observations(likelihood, position.astype(float)))
+        run = self._sample(rows, likelihood, position.astype(float))
         return self._finish(X, rows, run, {"classes_": classes, **features})
 
     def _order_classes(self, y: np.ndarray, ordered: np.ndarray | None) -> np.ndarray:
@@ -204,22 +204,18 @@ class BayesianGPOrdinalClassifier(LatentClassifier, _OrdinalParameters):
         p = np.exp(log_p)
         found = [self.classes_[np.argmax(log_p, axis=1)]]
         if return_std:
-            found.append(self._standard_deviation(p))
+            if self.classes_.dtype.kind not in "iuf":
+                raise ValueError(
+                    "return_std is for labels that are numbers, and the classes are "
+                    f"{self.classes_.tolist()}: use return_quantiles, which are labels."
+                )
+            values = self.classes_.astype(float)
+            away = values - (p @ values)[:, None]
+            found.append(np.sqrt(np.einsum("ij,ij->i", p, away**2)))
         if wanted is not None:
             at_most = np.cumsum(p, axis=1)[:, :-1]  # the last is one, whatever rounding makes of it
             found.append(self.classes_[[(at_most < each).sum(axis=1) for each in wanted]])
         return unwrap_single(found)
-
-    def _standard_deviation(self, p):
-        """Return that of labels with probabilities p of shape (m, n_classes)."""
-        if self.classes_.dtype.kind not in "iuf":
-            raise ValueError(
-                "return_std is for labels that are numbers, and the classes are "
-                f"{self.classes_.tolist()}: use return_quantiles, which are labels."
-            )
-        values = self.classes_.astype(float)
-        away = values - (p @ values)[:, None]
-        return np.sqrt(np.einsum("ij,ij->i", p, away**2))
 
     def predict_log_proba(self, X):
         """Natural logs of the class probabilities, accurate even for tiny probabilities.

@@ -161,27 +161,22 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         likelihood = noise or check.resolve_likelihood(self.likelihood, self._likelihoods)
         rows = self._training_rows(X, sample_weight, likelihood, y)
         variance = None if noise is None else noise.of_rows(rows.chosen).row_variance
-        shift, scale, spread = self._normalization(
-            y[rows.chosen].astype(float), rows.weight, variance
-        )
+        own = y[rows.chosen].astype(float)
+        normalizes = check_flag("normalize_y", self.normalize_y)
+        if not normalizes:
+            _check_size(own)
+        shift, scale = center_and_scale(own, rows.weight, variance)
+        spread = 1.0  # standard deviation of y in units of the scale
+        if not normalizes:
+            shift, scale, spread = 0.0, 1.0, scale
         targets = _standardize(y.astype(float), shift, scale)
         if noise is not None:
             noise = normalize_noise(noise, scale)
             likelihood = add_numerical_noise(noise, rows, targets, spread)
         remedy = _REMEDY if self.normalize_y else ""
         check.check_targets(targets[rows.kept], likelihood.of_rows(rows.kept), remedy=remedy)
-        run = self._sample(rows, rows.make_observations(likelihood, targets[rows.chosen]))
+        run = self._sample(rows, likelihood, targets[rows.chosen])
         return self._finish(X, rows, run, features, units=(shift, scale))
-
-    def _normalization(
-        self, y: np.ndarray, weight: np.ndarray | None, noise_variance: np.ndarray | None = None
-    ) -> tuple[float, float, float]:
-        """Shift and scale of the targets, and the standard deviation of y in units of the scale."""
-        if check_flag("normalize_y", self.normalize_y):
-            return *center_and_scale(y, weight, noise_variance), 1.0
-        _check_size(y)
-        _, spread = center_and_scale(y, weight, noise_variance)
-        return 0.0, 1.0, spread
 
     def _log_density_shift(self):
         return -float(np.log(self._units[1]))

@@ -126,10 +126,15 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
         targets = y / scale
         targets = np.where(np.abs(targets) < _RESOLUTION, _RESOLUTION, targets)
         if not check_flag("center", self.center):
-            _check_scale(scale)
+            if not 1.0 / _LARGEST_SQUARED < scale < _LARGEST_SQUARED:
+                raise ValueError(
+                    f"y has a root mean square of {scale:g}, and center=False expects one that a "
+                    "latent function around zero can reach: use center=True, or divide y by a "
+                    "power of ten."
+                )
             targets = targets * scale
             scale = 1.0
-        run = self._sample(rows, rows.make_observations(Volatility(), targets))
+        run = self._sample(rows, Volatility(), targets)
         return self._finish(X, rows, run, features, units=(float(np.log(scale)), 1.0))
 
     def _log_density_shift(self):
@@ -221,15 +226,6 @@ def _warn_about_mean(standardized: np.ndarray, weight: np.ndarray | None, scale:
             f"y has mean {mean * scale:.4g} and standard deviation {sd * scale:.4g}, but the model "
             "assumes targets with mean zero, and would take the mean for a part of their scale: "
             "subtract it from y before fit.",
-        )
-
-
-def _check_scale(scale: float) -> None:
-    """Refuse targets that are far from one where nothing centers f."""
-    if not 1.0 / _LARGEST_SQUARED < scale < _LARGEST_SQUARED:
-        raise ValueError(
-            f"y has a root mean square of {scale:g}, and center=False expects one that a latent "
-            "function around zero can reach: use center=True, or divide y by a power of ten."
         )
 
 

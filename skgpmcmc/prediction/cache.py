@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from threading import Lock
-from typing import NamedTuple
 
 from .groups import Group
 from .strategy import LatentStrategy, WeightedConditional
-
-
-class _Entry(NamedTuple):
-    """All parts of one theta, and the memory that they take."""
-
-    parts: tuple[WeightedConditional, ...]
-    n_bytes: int
 
 
 class FactorCache:
@@ -32,7 +24,8 @@ class FactorCache:
 
     def __init__(self, room: int) -> None:
         self.room = room
-        self._entries: dict[int, _Entry] = {}
+        self.n_bytes = 0  # of all arrays that are kept
+        self._parts: dict[int, list[WeightedConditional]] = {}
         self._lock = Lock()  # predictions may run in several threads
 
     def __reduce__(self) -> tuple[type[FactorCache], tuple[int]]:
@@ -40,44 +33,36 @@ class FactorCache:
 
     def __len__(self) -> int:
         """Return the number of thetas whose parts are kept."""
-        return len(self._entries)
+        return len(self._parts)
 
-    @property
-    def n_bytes(self) -> int:
-        """Bytes of all arrays that are kept."""
-        entries = list(self._entries.values())  # at once: another thread may add to them
-        return sum(entry.n_bytes for entry in entries)
-
-    def parts(self, strategy: LatentStrategy, group: Group) -> Iterable[WeightedConditional]:
-        """Return what a strategy makes of draws, or have it made, part by part, and keep it.
+    def parts(self, strategy: LatentStrategy, group: Group) -> Iterator[WeightedConditional]:
+        """Give what a strategy makes of draws; keep it at the end, if there is room for all.
 
         The group is one of `WeightedDraws.groups`: all draws that share a theta.
+
+        Yields
+        ------
+        WeightedConditional
+            A part; those of one theta share its factor, which is held once.
         """
         index = int(group.members[0])
-        entry = self._entries.get(index)
-        if entry is not None:
-            return entry.parts
-        return self._keeping(index, strategy.make_conditionals(group))
-
-    def _keeping(
-        self, index: int, parts: Iterable[WeightedConditional]
-    ) -> Iterator[WeightedConditional]:
-        """Give the parts of a draw's theta; keep them at the end, if there is room for all."""
+        if index in self._parts:
+            yield from self._parts[index]
+            return
         some: list[WeightedConditional] = []
-        blocks: dict[int, int] = {}
+        blocks: dict[int, int] = {}  # sizes of arrays by their addresses
         fits = True
-        for part in parts:
+        for part in strategy.make_conditionals(group):
             if fits:
                 some.append(part)
-                # Parts of one theta share its factor, which is held once.
-                blocks.update(part.bytes_by_address())
-                fits = self._has_room_for(blocks)
+                arrays = (*part.conditional.arrays(), part.log_weight)
+                blocks.update((array.ctypes.data, array.nbytes) for array in arrays)
+                fits = self.n_bytes + sum(blocks.values()) <= self.room
             if not fits:
                 some.clear()
             yield part
+        n_bytes = sum(blocks.values())
         with self._lock:
-            if fits and self._has_room_for(blocks):
-                self._entries[index] = _Entry(tuple(some), sum(blocks.values()))
-
-    def _has_room_for(self, blocks: dict[int, int]) -> bool:
-        return self.n_bytes + sum(blocks.values()) <= self.room
+            if fits and index not in self._parts and self.n_bytes + n_bytes <= self.room:
+                self._parts[index] = some
+                self.n_bytes += n_bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -78,7 +78,7 @@ class WeightedDraws:
             density_arrays,
         )
 
-    def parts(self, group: Group) -> Iterable[WeightedConditional]:
+    def parts(self, group: Group) -> Iterator[WeightedConditional]:
         """Return what f is averaged over at the theta of a group, some at a time."""
         return self.cache.parts(self.strategy, group)
 

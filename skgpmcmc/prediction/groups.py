@@ -11,7 +11,6 @@ from .._typing import FloatArray, IntArray
 from ..importance.density import Density
 from ..importance.interpolated import make_density
 from ..model.joint import LatentGP
-from ..model.prior import GaussianPrior
 
 #: Distinct thetas in a task of a worker. It is fixed, so that sums do not depend on the number of
 #: workers.
@@ -43,13 +42,9 @@ class Group(NamedTuple):
     multiplicity: FloatArray  # (g,), how many draws each stands for
     density_arrays: tuple[FloatArray, ...]  # each (n,), see `WeightedDraws`
 
-    def make_prior(self) -> GaussianPrior:
-        """Return the prior of f there; it is factored anew at every call."""
-        return self.model.prior_at(self.theta)
-
     def make_density(self) -> Density:
         """Return the density near p(f | y, theta), factored anew at every call."""
-        return make_density(self.model, self.make_prior(), *self.density_arrays)
+        return make_density(self.model, self.model.prior_at(self.theta), *self.density_arrays)
 
     def split_into_portions(self) -> Iterator[Group]:
         """Give the draws in portions that fit in memory.

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import NamedTuple
 
 import joblib
 import numpy as np
@@ -48,11 +48,8 @@ _NEARLY_ONE = 1.0 - 1e-9
 _MAX_DISTANCES = 5_000_000
 
 
-class _RowBatch(NamedTuple):
-    """A batch of new rows, and its position among all."""
-
-    rows: slice
-    X: FloatArray | CrossCovariance
+#: Context without warnings about numbers that `Predictor.refuse_overflow` looks for.
+_ignore_overflow = partial(np.errstate, over="ignore", invalid="ignore")
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,8 +159,8 @@ class Predictor(WeightedDraws):
         offset = _broadcast_to_rows(offset, X_new)
         with one_thread(), _ignore_overflow():
             by_batch = [
-                find_quantiles(self, probabilities, batch.X, offset[batch.rows])
-                for batch in _split_into_batches(self.model.covariance, X_new)
+                find_quantiles(self, probabilities, X, offset[rows])
+                for rows, X in _split_into_batches(self.model.covariance, X_new)
             ]
         quantiles = np.concatenate(by_batch, axis=1)
         self.refuse_overflow("The quantile", quantiles, X_new)
@@ -242,7 +239,14 @@ class Predictor(WeightedDraws):
                 at = iter(rows)
                 for conditional, columns in self._draw_columns(group, len(rows), rng):
                     some = np.array([*islice(at, len(columns))], dtype=np.intp)
-                    out[some] = self._continue_latent(conditional, columns, noise[some], X_new)
+                    distinct, which = np.unique(columns, return_inverse=True)
+                    means, covariances = conditional.select(distinct).predict_jointly(X_new)
+                    self._refuse_covariances(covariances, X_new)
+                    # One draw a row, where there are several functions for each of them.
+                    root = compute_transposed_root(covariances)
+                    steps = np.moveaxis(noise[some], 0, -2) @ root
+                    own = np.swapaxes(means[..., which], -1, -2) + steps
+                    out[some] = np.moveaxis(own, -2, 0)
         self.refuse_overflow("A draw of the latent function", out, X_new)
         return out
 
@@ -258,17 +262,6 @@ class Predictor(WeightedDraws):
             if len(here):
                 yield part.conditional, part.find_columns(here)
             places = places - mass
-
-    def _continue_latent(
-        self, conditional: Conditional, columns: IntArray, noise: FloatArray, X_new: FloatArray
-    ) -> FloatArray:
-        """Draws of f* at all rows jointly, given columns of f; of the shape of noise."""
-        distinct, which = np.unique(columns, return_inverse=True)
-        means, covariances = conditional.select(distinct).predict_jointly(X_new)
-        self._refuse_covariances(covariances, X_new)
-        # One draw a row, where there are several functions for each of them.
-        steps = np.moveaxis(noise, 0, -2) @ compute_transposed_root(covariances)
-        return np.moveaxis(np.swapaxes(means[..., which], -1, -2) + steps, -2, 0)
 
     def _refuse_covariances(self, covariances: FloatArray, X_new: FloatArray) -> None:
         """Name the first row whose variance is no number, and else whose covariance is none."""
@@ -314,8 +307,9 @@ class Predictor(WeightedDraws):
         self, summary: Summary, X_new: FloatArray, n_jobs: int | None
     ) -> FloatArray:
         at_theta = group_equal_rows(self.theta)
-        if self._is_brief(len(at_theta), len(X_new)):
-            n_jobs = 1
+        n = self.f.shape[1]
+        if len(X_new) <= n and 8 * len(at_theta) * n * n <= self.cache.room:
+            n_jobs = 1  # a call costs little once factors are made, and the cache can hold them
         tasks = [
             at_theta[i : i + GROUPS_PER_TASK] for i in range(0, len(at_theta), GROUPS_PER_TASK)
         ]
@@ -332,27 +326,19 @@ class Predictor(WeightedDraws):
             )
             return np.asarray(summary.combine.reduce(list(by_task), axis=0))
 
-    def _is_brief(self, n_groups: int, n_rows: int) -> bool:
-        """Return whether a call costs little once factors are made, and the cache can hold them."""
-        n = self.f.shape[1]
-        return n_rows <= n and 8 * n_groups * n * n <= self.cache.room
 
-
-def _split_into_batches(covariance: Covariance, X_new: FloatArray) -> list[_RowBatch]:
+def _split_into_batches(
+    covariance: Covariance, X_new: FloatArray
+) -> list[tuple[slice, FloatArray | CrossCovariance]]:
     """Part new rows into batches, bound to the kernel where that takes little memory.
 
     Bound rows keep their distances to the training inputs, which all thetas share.
     """
     few = len(X_new) * len(covariance.X) <= _MAX_DISTANCES
     return [
-        _RowBatch(rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
+        (rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
         for rows in (slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH))
     ]
-
-
-def _ignore_overflow() -> np.errstate:
-    """Context without warnings about numbers that `Predictor.refuse_overflow` looks for."""
-    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _summarize(
@@ -369,9 +355,8 @@ def _summarize(
         for group in groups:
             # The matrices of a theta go with its iterator, unless there is room for them.
             for conditional, log_weight in cache.parts(strategy, group):
-                for i, batch in enumerate(batches):
-                    moments = conditional.predict(batch.X)
-                    value = summary.of(group.theta, moments, batch.rows, log_weight)
+                for i, (rows, X) in enumerate(batches):
+                    value = summary.of(group.theta, conditional.predict(X), rows, log_weight)
                     total = totals[i]
                     totals[i] = value if total is None else summary.combine(total, value)
     return np.concatenate([total for total in totals if total is not None], axis=-1)

@@ -114,14 +114,11 @@ def find_quantiles(
         bracket = elementwise.bracket_root(gap, center - spread, center + spread, args=args).bracket
         error = _QUANTILE_TOLERANCE * min(probability, 1.0 - probability)
         root = elementwise.find_root(gap, bracket, args=args, tolerances={"fatol": error}).x
-        found.append(_round_up_to_count(np.expm1(root)) if counts else root)
+        if counts:  # the first integer from the root on that is no less than zero
+            root = np.maximum(np.expm1(root), 0.0)
+            root = np.ceil(root - _NEAR_INTEGER * (1.0 + root))
+        found.append(root)
     return np.stack(found)
-
-
-def _round_up_to_count(root: FloatArray) -> FloatArray:
-    """Return the first integer from a root on that is no less than zero."""
-    root = np.maximum(root, 0.0)
-    return np.ceil(root - _NEAR_INTEGER * (1.0 + root))
 
 
 def _make_components(

@@ -5,15 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..importance.density import Density
 from ..importance.estimate import importance_estimate, log_importance_weights
-from ..model.joint import LatentGP
 from ..model.prior import Conditional
 from ..numerics.linalg import NotPositiveDefiniteError, log_sum
 from .groups import Group, make_stream
@@ -27,11 +24,6 @@ class WeightedConditional(NamedTuple):
 
     conditional: Conditional  # f* given some f, a column each
     log_weight: FloatArray  # (g,), of the columns; over all parts they add up to the multiplicity
-
-    def bytes_by_address(self) -> dict[int, int]:
-        """Return the size of each array that it holds, by the address of the array."""
-        arrays = (*self.conditional.arrays(), self.log_weight)
-        return {array.ctypes.data: array.nbytes for array in arrays}
 
     def find_columns(self, places: FloatArray) -> IntArray:
         """Return the columns at these places of the cumulative sum of the weights."""
@@ -72,9 +64,7 @@ class Integrated(LatentStrategy):
     def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """See `LatentStrategy`."""
         conditional = group.make_density().q.conditional()
-        return iter(
-            [WeightedConditional(conditional, np.log(group.multiplicity.sum(keepdims=True)))]
-        )
+        yield WeightedConditional(conditional, np.log(group.multiplicity.sum(keepdims=True)))
 
 
 @dataclass(frozen=True)
@@ -85,11 +75,9 @@ class OwnLatent(LatentStrategy):
 
     def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """See `LatentStrategy`."""
-        prior = group.make_prior()
-        return (
-            WeightedConditional(prior.condition_on(some.f.T), np.log(some.multiplicity))
-            for some in group.split_into_portions()
-        )
+        prior = group.model.prior_at(group.theta)
+        for some in group.split_into_portions():
+            yield WeightedConditional(prior.condition_on(some.f.T), np.log(some.multiplicity))
 
 
 @dataclass(frozen=True)
@@ -125,38 +113,28 @@ class ImportanceLatent(OwnLatent):
 
     def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
         """See `LatentStrategy`."""
+        model = group.model
         density = group.make_density()
         rng = make_stream(group.theta, self.seed)
-        weigh = partial(self._weigh_latent, density=density, rng=rng)
-        return map(weigh, group.split_into_portions())
-
-    def _weigh_latent(
-        self, group: Group, density: Density, rng: np.random.Generator
-    ) -> WeightedConditional:
-        """Return f* given the own f of some draws and fresh ones, with their weights."""
-        model = group.model
-        own = group.f.T
-        n = self.n_fresh(group.multiplicity.sum())
-        try:
-            fresh = importance_estimate(
-                model, density.factorize(), n, rng, defensive=self.defensive
-            )
-        except NotPositiveDefiniteError as error:
-            raise ValueError(_no_factor_message(model, group.theta)) from error
-        own_log = log_importance_weights(model, density, own, defensive=self.defensive)
-        # Each own f competes with all fresh ones: conditional importance sampling.
-        log_total = np.logaddexp(own_log, log_sum(fresh.log_weights))
-        log_share = np.log(group.multiplicity) - log_total
-        log_weight = np.concatenate([own_log + log_share, fresh.log_weights + log_sum(log_share)])
-        every = np.concatenate([own, fresh.particles], axis=1)
-        return WeightedConditional(density.q.prior.condition_on(every), log_weight)
-
-
-def _no_factor_message(model: LatentGP, theta: FloatArray) -> str:
-    """Message for a theta of the chains at which f cannot be drawn anew."""
-    values = model.hyperprior.describe(theta)
-    return (
-        f"The prediction needs draws of f at hyper-parameters {values}, where a chain has been, "
-        "and the covariance of f given y cannot be factored there: use priors that do not reach so "
-        "far."
-    )
+        for some in group.split_into_portions():
+            own = some.f.T
+            n = self.n_fresh(some.multiplicity.sum())
+            try:
+                fresh = importance_estimate(
+                    model, density.factorize(), n, rng, defensive=self.defensive
+                )
+            except NotPositiveDefiniteError as error:
+                values = model.hyperprior.describe(group.theta)
+                raise ValueError(
+                    f"The prediction needs draws of f at hyper-parameters {values}, where a chain "
+                    "has been, and the covariance of f given y cannot be factored there: use "
+                    "priors that do not reach so far."
+                ) from error
+            own_log = log_importance_weights(model, density, own, defensive=self.defensive)
+            # Each own f competes with all fresh ones: conditional importance sampling.
+            log_total = np.logaddexp(own_log, log_sum(fresh.log_weights))
+            log_share = np.log(some.multiplicity) - log_total
+            log_weight = [own_log + log_share, fresh.log_weights + log_sum(log_share)]
+            every = np.concatenate([own, fresh.particles], axis=1)
+            conditional = density.q.prior.condition_on(every)
+            yield WeightedConditional(conditional, np.concatenate(log_weight))

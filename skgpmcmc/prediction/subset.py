@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
@@ -39,28 +38,23 @@ _MOST_DRAWS_JUDGED = 1000
 _MOST_ROWS_JUDGED = 200
 
 
-class Subset(NamedTuple):
-    """A subset of the draws, each representing its neighborhood."""
-
-    rows: IntArray  # (S,)
-    multiplicity: FloatArray  # (S,), how many draws each stands for
-
-
 def choose_spread_subset(
     theta: FloatArray, n_wanted: int | None, rng: np.random.Generator
-) -> Subset:
+) -> tuple[IntArray, FloatArray]:
     """Choose `n_wanted` of the draws theta (n, p) so that they cover all; every one for None.
+
+    Returns their positions (S,), and how many draws each stands for (S,).
 
     Draws are divided into cells of nearly equal size, by medians along the widest direction, and
     one draw of each cell is taken at random: a stratified sample, whose averages over theta vary
     far less than those of draws taken anywhere.
     """
     if n_wanted is None or n_wanted >= len(theta):
-        return Subset(np.arange(len(theta)), np.ones(len(theta)))
+        return np.arange(len(theta)), np.ones(len(theta))
     cells = divide_into_cells(theta, n_wanted)
     chosen = np.array([rng.choice(cell) for cell in cells], dtype=np.intp)
     order = np.argsort(chosen)
-    return Subset(chosen[order], np.array([len(cell) for cell in cells], dtype=float)[order])
+    return chosen[order], np.array([len(cell) for cell in cells], dtype=float)[order]
 
 
 def divide_into_cells(theta: FloatArray, n_cells: int) -> list[IntArray]:
@@ -188,24 +182,20 @@ def count_enough_draws(theta: FloatArray, values: FloatArray, strategy: LatentSt
         The least number of those tried whose error is at most `LARGEST_ERROR`, root mean square and
         99th percentile over the quantities; at most `MOST_DRAWS`.
     """
+    typical, extreme = LARGEST_ERROR
     smooth = _fit_quadratic(theta, values)
     left = strategy.inefficiency * (values - smooth).var(axis=0)
     for n in _SIZES:
         if n >= len(theta):
             return len(theta)
-        variance = _variance_within(divide_into_cells(theta, n), smooth) + left / _n_columns(
-            strategy, n
-        )
-        if _is_small(_ERROR_MARGIN * np.sqrt(variance)):
+        cells = divide_into_cells(theta, n)
+        shares = np.array([len(cell) for cell in cells]) / len(theta)
+        within = shares**2 @ np.array([smooth[cell].var(axis=0) for cell in cells])
+        sd = _ERROR_MARGIN * np.sqrt(within + left / _n_columns(strategy, n))
+        beyond = 2.0 * ndtr(-extreme / np.maximum(sd, np.finfo(float).tiny))
+        if np.mean(sd**2) <= typical**2 and beyond.mean() <= 0.01:
             return n
     return MOST_DRAWS
-
-
-def _is_small(sd: FloatArray) -> bool:
-    """Whether errors with these standard deviations, (r,), are small enough."""
-    typical, extreme = LARGEST_ERROR
-    beyond = 2.0 * ndtr(-extreme / np.maximum(sd, np.finfo(float).tiny))
-    return bool(np.mean(sd**2) <= typical**2 and beyond.mean() <= 0.01)
 
 
 def _fit_quadratic(theta: FloatArray, values: FloatArray) -> FloatArray:
@@ -217,9 +207,3 @@ def _fit_quadratic(theta: FloatArray, values: FloatArray) -> FloatArray:
         columns.pop()
     terms = np.hstack(columns)
     return np.asarray(terms @ np.linalg.lstsq(terms, values)[0])
-
-
-def _variance_within(cells: list[IntArray], values: FloatArray) -> FloatArray:
-    """Variance of an average over one member of each cell, for each column of values (S, r)."""
-    shares = np.array([len(cell) for cell in cells]) / len(values)
-    return np.asarray(shares**2 @ np.array([values[cell].var(axis=0) for cell in cells]))

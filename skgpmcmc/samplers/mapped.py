@@ -17,11 +17,11 @@ from ..setup.mapped import MappedSettings, set_up_mapped
 from ..setup.request import N_IMPORTANCE, PreparedChains, Request
 from ..transitions.langevin import Langevin
 from ..transitions.mapping import DiscretizingMap, Layer, TemperedProposal
-from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, RandomWalk
+from ..transitions.metropolis import MarginalMetropolis, RandomWalk
 from ..transitions.operator import Operator
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
 from .base import Sampler
-from .within_gibbs import make_hyper_moves
+from .within_gibbs import make_operator
 
 #: Default tuning iterations of R: few, as each evaluates a cheap posterior many times.
 _N_WARMUP = 100
@@ -89,21 +89,13 @@ class MappedSampler(Sampler):
         cost = evidence_cost(request.model, request.approximation)
         if not isinstance(request.approximation, Exact):
             cost += 2.0 * count * float(request.model.n_inputs) ** 2
-        operator = self._operator(len(request.model.start))
-        make = self._maker(partial(_make_exact, request.approximation, count, self.defensive))
-        wanted = MappedSettings(
-            cheap, [operator] * len(cheap), self._n_updates(len(cheap)), make, cost
-        )
+        operators = [self._operator(len(request.model.start))] * len(cheap)
+        make = partial(self._make_move, partial(self._make_exact, request.approximation, count))
+        wanted = MappedSettings(cheap, operators, self._n_updates(len(cheap)), make, cost)
         return set_up_mapped(request, wanted, workers)
 
     def _operator(self, dim: int) -> Operator:
-        own = self.operator
-        operator = (
-            own if isinstance(own, Operator) else make_hyper_moves(dim, self.max_leapfrog)[own]
-        )
-        if self.target_acceptance is None or operator.target_acceptance is None:
-            return operator
-        return operator.with_target(self.target_acceptance)
+        return make_operator(self.operator, dim, self.max_leapfrog, self.target_acceptance)
 
     def _cheap(self, first: CheapApproximation) -> Sequence[CheapApproximation]:
         """Return the cheap approximation of each layer."""
@@ -114,27 +106,14 @@ class MappedSampler(Sampler):
         """Return the updates by R in each layer."""
 
     @abstractmethod
-    def _maker(self, exact: Any) -> Any:
-        """Return the function that makes the move of theta from layers; it can be pickled."""
+    def _make_move(self, exact: Any, layers: Sequence[Layer]) -> Any:
+        """Make the move of theta from layers; `exact` makes what evaluates the target."""
 
-
-def _make_exact(approximation: Any, count: int, defensive: float, proposal: Any, name: str) -> Any:
-    """Make the transition that evaluates the target, in closed form or by an estimate."""
-    if isinstance(approximation, Exact):
-        return MarginalMetropolis(approximation, proposal, name=name)
-    return PseudoMarginalMetropolis(approximation, proposal, count, defensive, name)
-
-
-def _make_discretizing(
-    exact: Any, n_moves: int, jump: int, layers: Sequence[Layer]
-) -> DiscretizingMap[Any]:
-    (layer,) = layers
-    return DiscretizingMap(exact(RandomWalk(), "not proposing"), layer, n_moves, jump)
-
-
-def _make_tempered(exact: Any, layers: Sequence[Layer]) -> MetropolisHastings[Any]:
-    made: MetropolisHastings[Any] = exact(TemperedProposal(layers), "tempered transitions")
-    return made
+    def _make_exact(self, approximation: Any, count: int, proposal: Any, name: str) -> Any:
+        """Make the transition that evaluates the target, in closed form or by an estimate."""
+        if isinstance(approximation, Exact):
+            return MarginalMetropolis(approximation, proposal, name=name)
+        return PseudoMarginalMetropolis(approximation, proposal, count, self.defensive, name)
 
 
 @dataclass(eq=False)
@@ -173,8 +152,9 @@ class DiscretizingChain(MappedSampler):
     def _n_updates(self, n_layers: int) -> Sequence[int]:
         return (1,)
 
-    def _maker(self, exact: Any) -> Any:
-        return partial(_make_discretizing, exact, self.n_moves, self.jump)
+    def _make_move(self, exact: Any, layers: Sequence[Layer]) -> Any:
+        (layer,) = layers
+        return DiscretizingMap(exact(RandomWalk(), "not proposing"), layer, self.n_moves, self.jump)
 
 
 @dataclass(eq=False)
@@ -237,5 +217,5 @@ class TemperedTransitions(MappedSampler):
         own = self.n_updates
         return tuple(own) if isinstance(own, Sequence) else (own,) * n_layers
 
-    def _maker(self, exact: Any) -> Any:
-        return partial(_make_tempered, exact)
+    def _make_move(self, exact: Any, layers: Sequence[Layer]) -> Any:
+        return exact(TemperedProposal(layers), "tempered transitions")

@@ -76,6 +76,16 @@ def make_hyper_moves(dim: int, max_leapfrog: int) -> dict[str, Operator]:
     }
 
 
+def make_operator(
+    move: str | Operator, dim: int, max_leapfrog: int, target_acceptance: float | None
+) -> Operator:
+    """Return a named or a given move of theta, with the target acceptance rate if it has one."""
+    operator = make_hyper_moves(dim, max_leapfrog)[move] if isinstance(move, str) else move
+    if target_acceptance is None or operator.target_acceptance is None:
+        return operator
+    return operator.with_target(target_acceptance)
+
+
 def _with_first_scale(operator: OperatorT, dim: int) -> OperatorT:
     return operator.with_log_scale(operator.typical_log_scale(dim) + _LOG_FIRST_SCALE)
 
@@ -137,27 +147,19 @@ class WithinGibbs(Sampler):
     def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Tune every move on the posterior itself; `n_importance` is not used."""
         model = request.model
-        latent = [(self._latent_move(model.n_inputs), self.n_latent)]
+        move = self.latent
+        if not isinstance(move, Transition):
+            move = make_latent_moves(model.n_inputs, self.max_leapfrog)[move]
+        latent = [(move, self.n_latent)]
         moves = self._hyper_moves(request) if len(model.start) else []
-        hyper = [(move, 1) for move in moves]
+        hyper = [(own, 1) for own in moves]
         both = hyper + latent if self._theta_first else latent + hyper
         sweep = Sweep(*zip(*both, strict=True))
         return set_up_sweep(request, sweep, workers, learns_shape=self.learn_shape)
 
-    def _latent_move(self, dim: int) -> Transition[GPState]:
-        if isinstance(self.latent, Transition):
-            return self.latent
-        return make_latent_moves(dim, self.max_leapfrog)[self.latent]
-
     @abstractmethod
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
         """Return the moves of theta in an iteration, in their order."""
-
-    def _with_target(self, operator: OperatorT) -> OperatorT:
-        """Return the operator with the target acceptance rate of the sampler, if it has one."""
-        if self.target_acceptance is None or operator.target_acceptance is None:
-            return operator
-        return operator.with_target(self.target_acceptance)
 
 
 @dataclass(eq=False)
@@ -192,9 +194,7 @@ class Augmented(WithinGibbs):
         return self._operator(1).follows_gradient
 
     def _operator(self, dim: int) -> Operator:
-        if isinstance(self.hyper, Operator):
-            return self._with_target(self.hyper)
-        return self._with_target(make_hyper_moves(dim, self.max_leapfrog)[self.hyper])
+        return make_operator(self.hyper, dim, self.max_leapfrog, self.target_acceptance)
 
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
         operator = self._operator(len(request.model.start))
@@ -383,5 +383,7 @@ class KnorrHeldRue(WithinGibbs):
         check_in("sampler: defensive", self.defensive, "[0, 1)")
 
     def _hyper_moves(self, request: Request) -> Sequence[Transition[GPState]]:
-        walk = self._with_target(_with_first_scale(RandomWalk(), len(request.model.start)))
+        walk = _with_first_scale(RandomWalk(), len(request.model.start))
+        if self.target_acceptance is not None:
+            walk = walk.with_target(self.target_acceptance)
         return [JointUpdate(request.approximation, walk, self.defensive)]

@@ -135,7 +135,7 @@ def test_imports_are_found():
     """The tests above would pass if none were."""
     within = PACKAGE / "prediction"
     assert within / "groups.py" in imported_files(within / "strategy.py")
-    assert PACKAGE / "model" / "joint.py" in imported_files(within / "strategy.py")
+    assert PACKAGE / "model" / "joint.py" in imported_files(within / "groups.py")
     assert within / "quantiles.py" in imported_files(within / "predictor.py")  # in a method
     assert within / "predictor.py" in imported_files(within / "__init__.py")
     samplers = PACKAGE / "samplers" / "within_gibbs.py"

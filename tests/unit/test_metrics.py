@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, make_scorer, roc_auc_score
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import GridSearchCV, LeaveOneOut, StratifiedKFold, cross_val_score
 
 from skgpmcmc.metrics import (
@@ -18,6 +18,7 @@ from skgpmcmc.metrics import (
     capacity_accuracy_scorer,
     capacity_auc_score,
     capacity_auc_scorer,
+    selective_accuracy_score,
 )
 
 from ..helpers import in_one_test
@@ -76,53 +77,48 @@ def random_predictions(seed, *, n_max=30):
     return y, [Fraction(int(k), steps) for k in numerators], numerators / steps
 
 
-def distinct_points(y, p, score):
-    abstention, values = abstention_curve(y, p, score=score)
-    first = np.flatnonzero(np.diff(abstention, prepend=-1.0))
-    return abstention[first], values[first], first / 100
-
-
 # Worked examples
 
 
-def test_example_1_curves():
-    abstention, accuracy, rho = distinct_points(*E1, "accuracy")
-    assert_allclose(abstention, [0, 0.25, 0.5, 0.625, 0.75], atol=1e-12)
-    assert_allclose(accuracy, [0.75, 1, 1, 1, 1], atol=1e-12)
-    assert_allclose(rho, [0, 0.06, 0.13, 0.21, 0.31])
-    auc_abstention, auc, _ = distinct_points(*E1, "auc")
-    assert_allclose(auc_abstention, abstention, atol=1e-12)
-    assert_allclose(auc, [0.9375, 1, 1, 1, 1], atol=1e-12)
-
-
-def test_example_2_curves():
-    abstention, accuracy, _ = distinct_points(*E2, "accuracy")
-    assert_allclose(abstention, [0, 0.25, 0.5, 0.75], atol=1e-12)
-    assert_allclose(accuracy, [0.75, 1, 1, 1], atol=1e-12)
-    abstention, auc, _ = distinct_points(*E2, "auc")
-    assert_allclose(abstention, [0, 0.25, 0.5], atol=1e-12)  # then one class is left
-    assert_allclose(auc, [1, 1, 1], atol=1e-12)
-
-
-def test_example_3_curves():
-    abstention, accuracy, _ = distinct_points(*E3, "accuracy")
-    assert_allclose(abstention, [0, 0.2, 0.4, 0.6, 0.8], atol=1e-12)
-    assert_allclose(accuracy, [0.6, 0.5, 2 / 3, 0.5, 1], atol=1e-12)
-    abstention, auc, _ = distinct_points(*E3, "auc")
-    assert_allclose(abstention, [0, 0.2, 0.4, 0.6], atol=1e-12)
-    assert_allclose(auc, [0.5, 1 / 3, 0.5, 1], atol=1e-12)
+@in_one_test(
+    ("example", "score", "abstention", "values"),
+    [
+        (E1, "accuracy", [0, 0.25, 0.5, 0.625, 0.75], [0.75, 1, 1, 1, 1]),
+        (E1, "auc", [0, 0.25, 0.5, 0.625, 0.75], [0.9375, 1, 1, 1, 1]),
+        (E2, "accuracy", [0, 0.25, 0.5, 0.75], [0.75, 1, 1, 1]),
+        (E2, "auc", [0, 0.25, 0.5], [1, 1, 1]),  # then one class is left
+        (E3, "accuracy", [0, 0.2, 0.4, 0.6, 0.8], [0.6, 0.5, 2 / 3, 0.5, 1]),
+        (E3, "auc", [0, 0.2, 0.4, 0.6], [0.5, 1 / 3, 0.5, 1]),
+    ],
+)
+def test_curves_of_the_worked_examples(example, score, abstention, values):
+    found, scores = abstention_curve(*example, score=score)
+    first = np.flatnonzero(np.diff(found, prepend=-1.0))
+    assert_allclose(found[first], abstention, atol=1e-12)
+    assert_allclose(scores[first], values, atol=1e-12)
 
 
 @in_one_test(
-    ("example", "accuracy", "auc"),
-    [(E1, 0.9583333, 0.9895833), (E2, 0.9583333, 1.0), (E3, 0.6166667, 0.5277778)],
-    ids=["E1", "E2", "E3"],
+    ("y", "p", "accuracy", "auc"),
+    [
+        (*E1, 0.9583333, 0.9895833),
+        (*E2, 0.9583333, 1.0),
+        (*E3, 0.6166667, 0.5277778),
+        ([1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5], 0.5, 0.5),  # no threshold leaves some and rejects some
+        ([1, 0, 1, 1], [1.0, 0.0, 0.0, 1.0], 0.75, 5 / 6),  # nothing is rejected
+        ([1, 1, 1], [0.9, 0.6, 0.3], 2 / 3, np.nan),  # one class has no AUC
+        ([1], [0.8], 1.0, np.nan),
+        ([0], [0.8], 0.0, np.nan),
+        ([1, 1], [0.5, 0.5], 0.0, np.nan),  # one half predicts the negative class
+        ([1, 1, 0, 0], [0.9, 0.7, 0.3, 0.1], 1.0, 1.0),
+        ([0, 0, 1, 1], [0.9, 0.7, 0.3, 0.1], 0.0, 0.0),
+        ([1, 0], [1 + 1e-15, -1e-17], 1.0, 1.0),  # rounding errors past the ends
+    ],
 )
-def test_capacities_of_the_worked_examples(example, accuracy, auc):
-    assert capacity_accuracy_score(*example) == pytest.approx(accuracy, abs=1e-7)
-    assert capacity_auc_score(*example) == pytest.approx(auc, abs=1e-7)
-    assert type(capacity_accuracy_score(*example)) is float
-    assert type(capacity_auc_score(*example)) is float
+def test_capacities_of_examples_and_edge_cases(y, p, accuracy, auc):
+    assert capacity_accuracy_score(y, p) == pytest.approx(accuracy, abs=1e-7)
+    assert capacity_auc_score(y, p) == pytest.approx(auc, abs=1e-7, nan_ok=True)
+    assert type(capacity_accuracy_score(y, p)) is type(capacity_auc_score(y, p)) is float
 
 
 # The recipe
@@ -130,7 +126,7 @@ def test_capacities_of_the_worked_examples(example, accuracy, auc):
 
 @pytest.mark.parametrize("score", SCORES)
 def test_curve_is_the_literal_recipe(score):
-    for seed in range(25):
+    for seed in range(40):
         y, exact, p = random_predictions(seed)
         points = literal_curve(y.tolist(), exact, score)
         abstention, values = abstention_curve(y, p, score=score)
@@ -139,137 +135,11 @@ def test_curve_is_the_literal_recipe(score):
         assert_allclose(CAPACITY[score](y, p), literal_capacity(points), rtol=0, atol=1e-13)
 
 
-def test_scores_of_kept_rows_are_scikit_learns():
-    rng = np.random.default_rng(3)
-    p = rng.random(500)
-    y = rng.random(500) < p
-    _, accuracy = abstention_curve(y, p)
-    _, auc = abstention_curve(y, p, score="auc")
-    for k in range(0, 50, 7):
-        kept = np.abs(p - 0.5) >= k / 100
-        assert_allclose(accuracy[k], accuracy_score(y[kept], p[kept] > 0.5))
-        assert_allclose(auc[k], roc_auc_score(y[kept], p[kept]))
-
-
-def test_abstention_never_decreases():
-    for seed in range(100):
-        y, _, p = random_predictions(seed)
-        for score in SCORES:
-            abstention, values = abstention_curve(y, p, score=score)
-            assert np.all(np.diff(abstention) >= 0)
-            assert np.all((abstention >= 0) & (abstention < 1))
-            assert np.all((values >= 0) & (values <= 1))
-
-
-@in_one_test("score", SCORES)
-def test_row_order_does_not_matter(score):
-    y, _, p = random_predictions(7)
-    order = np.random.default_rng(0).permutation(p.size)
-    for before, after in zip(
-        abstention_curve(y, p, score=score),
-        abstention_curve(y[order], p[order], score=score),
-        strict=True,
-    ):
-        assert_array_equal(before, after)
-
-
-@pytest.mark.parametrize("score", SCORES)
-def test_exchanging_the_classes_changes_nothing(score):
-    for seed in range(40):
-        y, exact, _ = random_predictions(seed)
-        free_of_halves = [i for i, p in enumerate(exact) if p != Fraction(1, 2)]
-        if not free_of_halves:
-            continue
-        y, p = y[free_of_halves], np.array([float(exact[i]) for i in free_of_halves])
-        flipped = np.array([float(1 - exact[i]) for i in free_of_halves])
-        for before, after in zip(
-            abstention_curve(y, p, score=score),
-            abstention_curve(~y, flipped, score=score),
-            strict=True,
-        ):
-            assert_allclose(before, after, rtol=0, atol=1e-14)
-
-
-# Edges
-
-
-def test_float_trap():
-    p = [0.6, 0.4]
-    assert abs(0.6 - 0.5) < 0.1  # the trap
-    abstention, _ = abstention_curve([1, 0], p)
-    assert abstention.size == 11  # kept at rho = 0.10, gone at 0.11
-    assert_array_equal(abstention, 0.0)
-
-
 def test_each_hundredth_is_kept_at_its_own_threshold():
     for k in range(1, 50):
         for p in (0.5 + k / 100, 0.5 - k / 100, (50 + k) / 100, (50 - k) / 100):
             abstention, _ = abstention_curve([1, 0], [p, 1.0])
             assert_array_equal(abstention, np.where(np.arange(51) <= k, 0.0, 0.5))
-
-
-@in_one_test("score", SCORES)
-def test_nothing_is_rejected_at_rho_zero_not_even_one_half(score):
-    abstention, _ = abstention_curve([1, 0, 1], [0.5, 0.5, 0.9], score=score)
-    assert abstention[0] == 0.0
-
-
-def test_everything_inside_the_unit_interval_is_rejected_at_rho_one_half():
-    abstention, _ = abstention_curve([1, 0, 1, 0], [0.999, 0.001, 1.0, 0.0])
-    assert abstention.size == 51
-    assert_allclose(abstention[49:], [0.0, 0.5])
-
-
-def test_one_half_predicts_the_negative_class():
-    assert abstention_curve([1, 1], [0.5, 0.5])[1][0] == 0.0
-    assert abstention_curve([0, 0], [0.5, 0.5])[1][0] == 1.0
-
-
-def test_points_without_a_row_are_dropped():
-    abstention, accuracy = abstention_curve([1, 0], [0.75, 0.25])
-    assert abstention.size == accuracy.size == 26
-
-
-def test_auc_points_with_one_class_are_dropped_and_the_accuracy_keeps_them():
-    assert abstention_curve(*E2, score="auc")[0][-1] == 0.5
-    assert abstention_curve(*E2)[0][-1] == 0.75
-
-
-def test_no_abstention_gives_the_plain_score():
-    y, p = [1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5]
-    assert capacity_accuracy_score(y, p) == 0.5
-    assert capacity_auc_score(y, p) == 0.5
-    y, p = [1, 0, 1, 1], [1.0, 0.0, 0.0, 1.0]
-    assert capacity_accuracy_score(y, p) == 0.75
-    assert capacity_auc_score(y, p) == pytest.approx(5 / 6)
-
-
-def test_one_class_has_no_auc():
-    abstention, auc = abstention_curve([1, 1, 1], [0.9, 0.6, 0.3], score="auc")
-    assert abstention.shape == auc.shape == (0,)
-    assert np.isnan(capacity_auc_score([1, 1, 1], [0.9, 0.6, 0.3]))
-    assert 0 < capacity_accuracy_score([1, 1, 1], [0.9, 0.6, 0.3]) < 1
-
-
-def test_one_row():
-    assert capacity_accuracy_score([1], [0.8]) == 1.0
-    assert capacity_accuracy_score([0], [0.8]) == 0.0
-
-
-def test_perfect_and_perfectly_wrong():
-    assert capacity_accuracy_score([1, 1, 0, 0], [0.9, 0.7, 0.3, 0.1]) == 1.0
-    assert capacity_auc_score([1, 1, 0, 0], [0.9, 0.7, 0.3, 0.1]) == 1.0
-    assert capacity_accuracy_score([0, 0, 1, 1], [0.9, 0.7, 0.3, 0.1]) == 0.0
-    assert capacity_auc_score([0, 0, 1, 1], [0.9, 0.7, 0.3, 0.1]) == 0.0
-
-
-def test_many_rows_cost_one_sort():
-    rng = np.random.default_rng(0)
-    p = rng.random(200_000)
-    y = rng.random(200_000) < p
-    # P(right | p) is max(p, 1 - p), so the score of the kept is (3 + a) / 4 at abstention a.
-    abstention, accuracy = abstention_curve(y, p)
-    assert_allclose(accuracy[:41], (3 + abstention[:41]) / 4, atol=0.01)
 
 
 # Labels
@@ -346,10 +216,6 @@ def test_inputs_are_not_modified():
         assert_array_equal(array, copy)
 
 
-def test_rounding_errors_past_the_ends_are_probabilities():
-    assert capacity_accuracy_score([1, 0], [1 + 1e-15, -1e-17]) == 1.0
-
-
 # Refusals
 
 
@@ -381,7 +247,7 @@ def test_rounding_errors_past_the_ends_are_probabilities():
         (["a"], [[0.1, 0.9]], "a", r"y_true holds only 'a'.*column.*shape \(n,\)"),
     ],
 )
-@in_one_test("function", [abstention_curve, *CAPACITY.values()])
+@in_one_test("function", [abstention_curve, selective_accuracy_score, *CAPACITY.values()])
 def test_refusals(function, y_true, y_proba, pos_label, message):
     with pytest.raises(ValueError, match=message):
         function(y_true, y_proba, pos_label=pos_label)

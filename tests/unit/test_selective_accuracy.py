@@ -118,22 +118,6 @@ def test_more_confident_than_one_by_rounding_is_a_tie():
     assert selective_accuracy_score([1, 0], [1 + 1e-12, 1.0]) == 0.5
 
 
-@in_one_test(
-    ("y_true", "y_proba", "message"),
-    [
-        ([0, 1, 2], [0.1, 0.2, 0.3], "y_true holds 3 classes.*against the rest"),
-        ([0, 1], np.full((2, 3), 1 / 3), r"y_proba has shape \(2, 3\)"),
-        ([0, 1], [0.1, 1.2], r"y_proba\[1\] is 1\.2"),
-        ([0, 1], [0.1], "y_true has 2 rows and y_proba has 1"),
-        (["a", "a"], [0.1, 0.2], "pass pos_label"),
-        ([], [], r"y_true has shape \(0,\)"),
-    ],
-)
-def test_refusals(y_true, y_proba, message):
-    with pytest.raises(ValueError, match=message):
-        selective_accuracy_score(y_true, y_proba)
-
-
 def test_scorer_in_cross_validation_and_search():
     X, y = make_classification(90, 4, flip_y=0.2, class_sep=0.6, random_state=1)
     y = np.array(["spam", "ham"])[y]

@@ -57,11 +57,6 @@ def test_from_predictions(score, y_label, legend):
     display.figure_.canvas.draw()
 
 
-def test_without_a_name_the_legend_is_the_score():
-    display = AbstentionCurveDisplay.from_predictions(Y, P)
-    assert display.line_.get_label() == "capacity accuracy = 0.617"
-
-
 def test_pos_label_and_columns():
     both = np.column_stack([1 - P, P])
     for y_proba, pos_label in [(both, None), (both, "spam"), (P, "spam")]:
@@ -80,17 +75,12 @@ def test_from_estimator(fitted, score, capacity, pos_label):
     assert display.line_.get_label().startswith("LogisticRegression (capacity ")
 
 
-def test_from_estimator_takes_rows_of_one_class(fitted):
-    model, X, y = fitted
-    ham = y == "ham"
-    display = AbstentionCurveDisplay.from_estimator(model, X[ham], y[ham])
-    assert display.score_values[0] == model.score(X[ham], y[ham])
-
-
-def test_from_estimator_takes_a_pipeline(fitted):
+def test_from_estimator_takes_rows_of_one_class_and_a_pipeline(fitted):
     _, X, y = fitted
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
-    display = AbstentionCurveDisplay.from_estimator(model, X, y, name="scaled")
+    ham = y == "ham"
+    display = AbstentionCurveDisplay.from_estimator(model, X[ham], y[ham], name="scaled")
+    assert display.score_values[0] == model.score(X[ham], y[ham])
     assert display.name == "scaled"
 
 
@@ -142,11 +132,12 @@ def test_plot_again_elsewhere_under_another_name():
     assert display.name == "first"
 
 
-def test_without_axes_a_new_figure_is_made():
+def test_without_name_and_axes_a_new_figure_shows_the_score_alone():
     _, other = plt.subplots()
     display = AbstentionCurveDisplay.from_predictions(Y, P)
     assert display.ax_ is not other
     assert not other.lines
+    assert display.line_.get_label() == "capacity accuracy = 0.617"
 
 
 def test_line_properties_and_their_aliases_win():
@@ -164,29 +155,18 @@ def test_a_curve_without_points_is_drawn_empty():
     display.figure_.canvas.draw()
 
 
-def test_estimator_without_probabilities(fitted):
-    _, X, y = fitted
-    with pytest.raises(ValueError, match=r"SVC has no predict_proba.*CalibratedClassifierCV"):
-        AbstentionCurveDisplay.from_estimator(SVC().fit(X, y), X, y)
-
-
-def test_estimator_not_fitted(fitted):
-    _, X, y = fitted
-    with pytest.raises(NotFittedError):
-        AbstentionCurveDisplay.from_estimator(LogisticRegression(), X, y)
-
-
-def test_estimator_of_three_classes(fitted):
-    _, X, _ = fitted
-    y = np.arange(X.shape[0]) % 3
-    with pytest.raises(ValueError, match=r"fitted on 3 classes.*from_predictions"):
-        AbstentionCurveDisplay.from_estimator(LogisticRegression().fit(X, y), X, y)
-
-
-def test_pos_label_unknown_to_the_estimator(fitted):
+def test_estimators_that_have_no_curve_are_refused(fitted):
     model, X, y = fitted
+    draw = AbstentionCurveDisplay.from_estimator
+    with pytest.raises(ValueError, match=r"SVC has no predict_proba.*CalibratedClassifierCV"):
+        draw(SVC().fit(X, y), X, y)
+    with pytest.raises(NotFittedError):
+        draw(LogisticRegression(), X, y)
+    three = np.arange(len(X)) % 3
+    with pytest.raises(ValueError, match=r"fitted on 3 classes.*from_predictions"):
+        draw(LogisticRegression().fit(X, three), X, three)
     with pytest.raises(ValueError, match=r"pos_label='eggs'.*\['ham', 'spam'\]"):
-        AbstentionCurveDisplay.from_estimator(model, X, y, pos_label="eggs")
+        draw(model, X, y, pos_label="eggs")
 
 
 def test_unknown_score_is_refused():

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier, BayesianGPRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier
 from skgpmcmc.displays import AutocorrelationDisplay, PSRFDisplay, TraceDisplay
 from skgpmcmc.run import autocorrelation, gelman_rubin, rank_r_hat
 from skgpmcmc.samplers import PseudoMarginal
@@ -109,29 +109,16 @@ def test_traces_on_given_axes(chains):
 # --- autocorrelation ------------------------------------------------------------------------------
 
 
-def test_autocorrelation_of_an_autoregression(rng):
-    rho = 0.8
-    samples = autoregression(rng, rho, (4, 5000, 1))
-    display = AutocorrelationDisplay.from_samples(samples, max_lag=20)
-    (line,) = display.lines_
-    assert_array_equal(line.get_xdata(), np.arange(21))
-    assert_allclose(line.get_ydata()[0], 1.0, rtol=1e-12)
-    # The standard error of each is below sqrt((1 + rho^2) / (1 - rho^2) / 20,000) = 0.015.
-    assert_allclose(line.get_ydata(), rho ** np.arange(21), atol=4 * 0.015)
-    display.figure_.canvas.draw()
-
-
-def test_autocorrelation_is_a_mean_over_chains(chains):
+def test_autocorrelation_is_that_of_its_definition_averaged_over_chains(chains):
+    x = chains[..., 0] - chains[..., 0].mean(axis=1, keepdims=True)
+    expected = [[c[: len(c) - k] @ c[k:] / (c @ c) for k in range(len(c))] for c in x]
+    assert_allclose(autocorrelation(chains)[..., 0], expected, atol=1e-12)
     display = AutocorrelationDisplay.from_samples(chains)
     assert display.autocorrelation.shape == (101, 2)
-    each = [AutocorrelationDisplay.from_samples(chain[None]).autocorrelation for chain in chains]
-    assert_allclose(display.autocorrelation, np.mean(each, axis=0))
-
-
-def test_autocorrelation_against_its_definition(chains):
-    x = chains[0, :, 0] - chains[0, :, 0].mean()
-    expected = [x[: len(x) - k] @ x[k:] / (x @ x) for k in range(len(x))]
-    assert_allclose(autocorrelation(chains)[0, :, 0], expected, atol=1e-12)
+    first = display.lines_[0]
+    assert_array_equal(first.get_xdata(), np.arange(101))
+    assert_allclose(first.get_ydata(), np.mean(expected, axis=0)[:101], atol=1e-12)
+    display.figure_.canvas.draw()
 
 
 def test_a_chain_that_never_moves_is_like_itself(chains):
@@ -189,16 +176,6 @@ def test_gelman_rubin_has_an_upper_limit(chains):
     assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == labels(display)
 
 
-def test_gelman_rubin_of_a_worked_example():
-    # W = 5/3 in both chains, B = 2, V = 3/4 W + 3/2 B / 4 = 2; var V = (3/8)^2 2 B^2 = 9/8, so that
-    # V has 64/9 degrees of freedom. W has no variance, so that F is chi-squared, with one degree.
-    samples = np.array([[1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 4.0, 5.0]])[:, :, None]
-    estimate, upper = gelman_rubin(samples)
-    inflation = (64 / 9 + 3) / (64 / 9 + 1)
-    assert_allclose(estimate, np.sqrt(inflation * 2.0 / (5 / 3)))
-    assert_allclose(upper, np.sqrt(inflation * (0.75 + 5.023886187 * 0.375 * 1.2)))
-
-
 def test_gelman_rubin_against_a_transcription(rng):
     """As R's package coda has it, whose covariance of W and B is written in another way."""
     x = autoregression(rng, 0.9, (5, 40, 1))
@@ -216,6 +193,16 @@ def test_gelman_rubin_against_a_transcription(rng):
     estimate, upper = gelman_rubin(x)
     assert_allclose(estimate, np.sqrt((d_V + 3) / (d_V + 1) * ((n - 1) / n + between)))
     assert_allclose(upper, np.sqrt((d_V + 3) / (d_V + 1) * ((n - 1) / n + inflated)))
+
+
+def test_gelman_rubin_of_chains_with_equal_variances():
+    # W = 5/3 in both chains, B = 2, V = 3/4 W + 3/2 B / 4 = 2; var V = (3/8)^2 2 B^2 = 9/8, so that
+    # V has 64/9 degrees of freedom. W has no variance, so that F is chi-squared, with one degree.
+    samples = np.array([[1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 4.0, 5.0]])[:, :, None]
+    estimate, upper = gelman_rubin(samples)
+    inflation = (64 / 9 + 3) / (64 / 9 + 1)
+    assert_allclose(estimate, np.sqrt(inflation * 2.0 / (5 / 3)))
+    assert_allclose(upper, np.sqrt(inflation * (0.75 + 5.023886187 * 0.375 * 1.2)))
 
 
 @in_one_test("statistic", [rank_r_hat, lambda x: gelman_rubin(x).estimate])
@@ -288,18 +275,19 @@ def test_names_of_given_chains(chains, display_class):
         display_class.from_samples(chains, ["a"])
 
 
-@each_in_one
-@in_one_test("shape", [(4, 300), (4, 0, 2), (4, 300, 0)])
-def test_samples_of_another_shape(display_class, shape):
-    with pytest.raises(ValueError, match=r"samples must have the shape \(n_chains, n_draws"):
-        display_class.from_samples(np.zeros(shape))
+BAD_SAMPLES = {
+    "two axes": (np.zeros((4, 300)), r"samples must have the shape \(n_chains, n_draws"),
+    "no draws": (np.zeros((4, 0, 2)), r"samples must have the shape \(n_chains, n_draws"),
+    "no names": (np.zeros((4, 300, 0)), r"samples must have the shape \(n_chains, n_draws"),
+    "a gap": (np.full((4, 300, 2), np.nan), "samples must be finite"),
+}
 
 
 @each_in_one
-def test_samples_that_are_not_finite(chains, display_class):
-    chains[0, 5, 0] = np.nan
-    with pytest.raises(ValueError, match="samples must be finite"):
-        display_class.from_samples(chains)
+@in_one_test("samples, message", BAD_SAMPLES.values(), BAD_SAMPLES)
+def test_samples_that_cannot_be_drawn_are_refused(display_class, samples, message):
+    with pytest.raises(ValueError, match=message):
+        display_class.from_samples(samples)
 
 
 @each_in_one
@@ -336,22 +324,14 @@ def test_some_hyperparameters(binary, display_class):
 
 
 @short_chains()
-def test_from_a_regressor_in_a_pipeline(data):
-    X, _ = data
-    settings = {**SHORT, **WALK, "n_draws": 8}
-    model = make_pipeline(StandardScaler(), BayesianGPRegressor(**settings)).fit(X, X[:, 0])
-    display = TraceDisplay.from_estimator(model)
-    assert display.names == [*LABELS, "log noise_scale"]
-    assert_array_equal(display.samples, model[-1].theta_samples_)
-
-
-@short_chains()
-def test_one_that_may_be_negative_is_no_logarithm(data):
+def test_hyperparameters_that_may_be_negative_are_no_logarithms_in_a_pipeline(data):
     X, y = data
-    order = ["ham", "eggs", "spam"]
     settings = {**SHORT, **WALK, "n_draws": 8}
-    model = BayesianGPOrdinalClassifier(class_order=order, **settings).fit(X, y)
-    assert TraceDisplay.from_estimator(model).names[2:] == ["threshold", "log threshold_gap"]
+    last = BayesianGPOrdinalClassifier(class_order=["ham", "eggs", "spam"], **settings)
+    model = make_pipeline(StandardScaler(), last).fit(X, y)
+    display = TraceDisplay.from_estimator(model)
+    assert display.names == [*LABELS, "threshold", "log threshold_gap"]
+    assert_array_equal(display.samples, model[-1].theta_samples_)
 
 
 @each_in_one
@@ -367,17 +347,13 @@ def test_one_class_against_the_rest(several, display_class):
 
 
 @each_in_one
-def test_class_label_of_one_model(binary, display_class):
-    with pytest.raises(ValueError, match="class_label='ham' has no effect"):
-        display_class.from_estimator(binary, class_label="ham")
-
-
-@each_in_one
-def test_estimators_without_chains(data, display_class):
+def test_estimators_whose_chains_cannot_be_drawn_are_refused(data, binary, display_class):
     with pytest.raises(NotFittedError):
         display_class.from_estimator(BayesianGPClassifier())
     with pytest.raises(ValueError, match="LogisticRegression has no chains"):
         display_class.from_estimator(LogisticRegression().fit(*data))
+    with pytest.raises(ValueError, match="class_label='ham' has no effect"):
+        display_class.from_estimator(binary, class_label="ham")
 
 
 def test_all_hyperparameters_fixed(data):

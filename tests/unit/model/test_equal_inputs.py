@@ -77,7 +77,8 @@ LOG_CONCAVE = [name for name, (likelihood, *_) in CASES.items() if likelihood.lo
 def model_of(rows, likelihood, y, offset=None):
     """Model of training rows, for targets and offsets of all rows that were given."""
     offset = None if offset is None else offset[rows.chosen]
-    observed = rows.make_observations(likelihood, y[rows.chosen], offset)
+    likelihood = likelihood.of_rows(rows.chosen)
+    observed = Observations(likelihood, y[rows.chosen], offset, rows.weight, rows.first)
     kind = ClasswiseGP if likelihood.n_functions > 1 else LatentGP
     return kind(make_covariance(KERNEL, rows.X), observed, HyperPrior((), {}))
 

@@ -4,6 +4,7 @@ import copy
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import joblib
@@ -67,7 +68,7 @@ def n_factors(used, X_new=X_NEW):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_no_result_changes(strategy):
+def test_room_for_factors_changes_no_result(strategy):
     expected = predictor(strategy, 0).latent_moments(X_NEW)
     one_row = np.array(expected)[:, 2:3]
     for room in (0, 20_000, PLENTY):
@@ -79,7 +80,7 @@ def test_no_result_changes(strategy):
 
 # Processes are always two: other numbers of them would be started anew.
 @pytest.mark.parametrize(("backend", "n_jobs"), [("threading", 3), ("loky", 2)])
-def test_nor_with_workers(backend, n_jobs):
+def test_workers_change_no_result(backend, n_jobs):
     expected = predictor().latent_moments(X_NEW)
     with joblib.parallel_config(backend=backend):
         for used in (predictor(), predictor(room=20_000)):
@@ -105,7 +106,7 @@ def test_fewer_rows_than_those_of_training_are_not_for_workers():
 
 
 @pytest.mark.parametrize("separate", [False, True])
-def test_those_of_several_functions(separate):
+def test_factors_of_several_functions_are_made_once(separate):
     expected = softmax_predictor(separate, 0).latent_moments(X_NEW)
     used = softmax_predictor(separate)
     assert n_factors(used) == N_THETAS * (3.0 if separate else 1.0)
@@ -114,7 +115,7 @@ def test_those_of_several_functions(separate):
 
 
 @pytest.mark.parametrize("room", [0, 1000, 5000, 20_000, 40_000])
-def test_there_is_no_more_than_room_for(room):
+def test_the_cache_fills_its_room_and_no_more(room):
     """The parts of a theta are kept whole, or not at all."""
     used = predictor("own", room)
     used.latent_moments(X_NEW)
@@ -133,19 +134,17 @@ def n_bytes_held(used):
     return sum(a.nbytes for a in arrays if a.base is None and id(a) not in of_draws)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-def test_what_it_counts_is_what_it_holds(strategy):
-    used = predictor(strategy)
-    used.latent_moments(X_NEW)
-    thetas = 8 * 2 * len(used.cache)  # these belong to the draws
-    assert used.cache.n_bytes - thetas == n_bytes_held(used) > 0
+PREDICTORS = {
+    **{name: partial(predictor, name) for name in STRATEGIES},
+    **{f"softmax, separate={own}": partial(softmax_predictor, own) for own in (False, True)},
+}
 
 
-@pytest.mark.parametrize("separate", [False, True])
-def test_so_it_is_with_several_functions(separate):
-    used = softmax_predictor(separate)
+@pytest.mark.parametrize("make", PREDICTORS.values(), ids=PREDICTORS)
+def test_the_cache_counts_the_bytes_that_it_holds(make):
+    used = make()
     used.latent_moments(X_NEW)
-    thetas = used.theta.nbytes
+    thetas = 8 * used.theta.shape[1] * len(used.cache)  # these belong to the draws
     assert used.cache.n_bytes - thetas == n_bytes_held(used) > 0
 
 
@@ -163,7 +162,7 @@ def test_a_factor_that_many_draws_share_counts_once(strategy):
     )
     used.latent_moments(X_NEW)
     (group,) = used.groups()
-    assert len(used.parts(group)) == 3
+    assert len(list(used.parts(group))) == 3
     assert used.cache.n_bytes - 8 * 2 == n_bytes_held(used)
     # With that much room and no more it is kept.
     for room, n_kept in ((used.cache.n_bytes, 1), (used.cache.n_bytes - 1, 0)):
@@ -189,15 +188,11 @@ def n_bytes_of_parts(used, group):
     return cache.n_bytes
 
 
-def one_draw():
-    used = predictor("own")
-    group = used.group(np.array([3]))
-    return group, n_bytes_of_parts(used, group)
-
-
 def test_parts_of_a_theta_that_do_not_fit_leave_nothing():
     """Some of its parts alone would be mistaken for all of them."""
-    group, n_bytes = one_draw()
+    used = predictor("own")
+    group = used.group(np.array([3]))
+    n_bytes = n_bytes_of_parts(used, group)
     room = 2 * n_bytes
     cache = FactorCache(room)
     for _ in range(2):
@@ -209,7 +204,7 @@ def test_parts_of_a_theta_that_do_not_fit_leave_nothing():
 
 
 def test_a_prediction_that_breaks_off_keeps_nothing():
-    group, _ = one_draw()
+    group = predictor("own").group(np.array([3]))
     cache = FactorCache(PLENTY)
     next(iter(cache.parts(Several(2), group)))
     assert cache.n_bytes == 0
@@ -220,7 +215,7 @@ def from_file(cache):
 
 
 @pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, from_file])
-def test_copies_and_files_hold_nothing_of_it(twin):
+def test_copies_and_files_hold_no_factors(twin):
     used = predictor()
     used.latent_moments(X_NEW)
     other = twin(used.cache)
@@ -239,7 +234,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("change", OTHERS)
-def test_what_is_kept_of_some_draws_is_not_taken_for_others(change):
+def test_factors_of_some_draws_are_not_used_for_others(change):
     """Their indices are the same."""
     used = predictor()
     used.latent_moments(X_NEW)
