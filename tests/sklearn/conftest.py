@@ -28,7 +28,7 @@ from skgpmcmc import (
 )
 from skgpmcmc.samplers import PseudoMarginal
 
-from ..helpers import rounds_of, short_chains
+from ..helpers import reachable, rounds_of, short_chains
 
 N = 29  # a size that nothing else has, so that arrays over the rows are known by it
 _RNG = np.random.default_rng(0)
@@ -138,6 +138,14 @@ class AtRound(Callback):
             return None
         here = (context.parent.task_id, context.task_id)
         return self.action() if here == self.where else None
+
+
+def matrices(root, n):
+    """Square arrays over n rows that an object holds, other than distances of X."""
+    objects = list(reachable(root))
+    distances = {id(vars(o).get("_raw_distances")) for o in objects if hasattr(o, "_raw_distances")}
+    arrays = [o for o in objects if isinstance(o, np.ndarray) and id(o) not in distances]
+    return [array for array in arrays if array.shape.count(n) > 1]
 
 
 def interrupt(*arguments):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from arviz_stats.base.array import array_stats
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import (
@@ -145,19 +144,6 @@ def test_loo_is_ours(fitted, trees, name):
         assert found.p == pytest.approx(ours.p_loo, rel=1e-8)
 
 
-def test_densities_are_per_unit_of_y(fitted, trees):
-    est, (_, y, more) = fitted["regression"], CASES["regression"]
-    noise = est._units[1] * trees["regression"]["posterior"]["noise_scale"].values[..., None]
-    expected = stats.norm.logpdf(y, est.latent_samples_, noise) * more["sample_weight"]
-    assert_allclose(trees["regression"]["log_likelihood"]["y"], expected, rtol=1e-9)
-
-
-def test_counts_are_repeated_at_their_exposure(trees):
-    repeated = trees["counts"]["posterior_predictive"]["y"].values.mean(axis=(0, 1))
-    rate = np.exp(trees["counts"]["posterior"]["f"].values).mean(axis=(0, 1)) * EXPOSURE
-    assert_allclose(repeated, rate, atol=6.0 * np.sqrt(4.0 * rate.max() / (2 * N_DRAWS)))
-
-
 def test_names_scales_and_dimensions(fitted, trees):
     classes = trees["classes"]["posterior"]
     assert classes["k2__length_scale"].dims == ("chain", "draw", "feature")
@@ -219,14 +205,6 @@ def test_plots_take_the_tree_as_it_is(trees):
     arviz_plots.plot_forest(tree, var_names=names)
     arviz_plots.plot_ppc_dist(trees["counts"])
     plt.close("all")
-
-
-def test_models_are_compared(fitted, trees):
-    plain = BayesianGPRegressor(likelihood="student_t", **QUICK)
-    _, y, more = CASES["regression"]
-    other = plain.fit(X, y, **more).to_arviz()
-    table = arviz_stats.compare({"gaussian": trees["regression"], "student_t": other})
-    assert set(table.index) == {"gaussian", "student_t"}
 
 
 def test_latent_values_are_drawn_where_chains_went_without(models):
