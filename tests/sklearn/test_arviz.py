@@ -66,7 +66,7 @@ def trees(fitted):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_groups_and_latent_values(fitted, trees, name):
+def test_the_tree_has_its_groups_and_the_latent_draws(fitted, trees, name):
     est, tree = fitted[name], trees[name]
     groups = {"posterior", "log_likelihood", "observed_data", "posterior_predictive"}
     extra = {"discretizing": {"marked_samples"}}.get(name, set())
@@ -84,7 +84,7 @@ def test_groups_and_latent_values(fitted, trees, name):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_observed_and_repeated_targets(fitted, trees, name):
+def test_targets_are_observed_as_given_and_repeated_by_a_seed(fitted, trees, name):
     observed, y = trees[name]["observed_data"]["y"].values, CASES[name][1]
     if y.dtype.kind == "f":
         assert_allclose(observed, y, rtol=1e-12)
@@ -144,7 +144,7 @@ def test_loo_is_ours(fitted, trees, name):
         assert found.p == pytest.approx(ours.p_loo, rel=1e-8)
 
 
-def test_names_scales_and_dimensions(fitted, trees):
+def test_hyper_parameters_have_their_names_scales_and_dimensions(fitted, trees):
     classes = trees["classes"]["posterior"]
     assert classes["k2__length_scale"].dims == ("chain", "draw", "feature")
     theta = fitted["classes"].theta_samples_

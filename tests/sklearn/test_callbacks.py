@@ -251,18 +251,6 @@ def test_a_stop_request_in_the_set_up_waits_for_the_first_draws(chain, index, ma
     assert recorder.count()["end", "round"] == 2 * (n_set_up_rounds(model) + 1)
 
 
-@pytest.mark.statistical
-@short_chains()
-def test_a_stop_request_of_one_vs_rest():
-    # The last chain of the last class asks.
-    recorder = at_draw_round(0, lambda: True, chain=5)
-    model = random_walk().set_callbacks(recorder).fit(*three_classes())
-    assert {binary.theta_samples_.shape for binary in model.estimators_} == {(2, ROUND_LENGTH, 2)}
-    assert model.n_iter_ == N_TUNED + ROUND_LENGTH
-    X, y = three_classes()
-    assert model.score(X, y) > 0.7
-
-
 # --- interrupts -----------------------------------------------------------------------------------
 
 KEPT = "interrupted: the {} draws per chain of the complete rounds .of {} asked"
@@ -356,11 +344,14 @@ def test_an_interrupt_from_a_callback_in_the_set_up_propagates(hook, uncut):
 
 
 @pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore:Sampling was interrupted")
+@pytest.mark.parametrize("action", [lambda: True, interrupt], ids=["stop", "interrupt"])
 @short_chains()
-def test_an_interrupt_of_one_vs_rest():
-    recorder = at_draw_round(0, interrupt, chain=4)
+def test_every_class_keeps_the_rounds_that_all_have_finished(action):
+    # The last chain of the last class asks.
+    recorder = at_draw_round(0, action, chain=5)
     X, y = three_classes()
-    with pytest.warns(UserWarning, match=KEPT.format(ROUND_LENGTH, N_DRAWS)):
-        model = random_walk().set_callbacks(recorder).fit(X, y)
+    model = random_walk().set_callbacks(recorder).fit(X, y)
     assert {binary.theta_samples_.shape for binary in model.estimators_} == {(2, ROUND_LENGTH, 2)}
-    assert model.predict_proba(X).shape == (N_ROWS, 3)
+    assert model.n_iter_ == N_TUNED + ROUND_LENGTH
+    assert model.score(X, y) > 0.7

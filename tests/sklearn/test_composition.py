@@ -175,7 +175,7 @@ def test_nested_parameters_that_do_not_exist_are_refused():
 
 @pytest.mark.statistical
 @short_chains()
-def test_pickle_of_a_large_fit():
+def test_a_pickle_of_a_large_fit_takes_less_than_ten_megabytes():
     """With 4 x 100 draws at n = 768 it takes less than 10 MB; nearly all of it grows with n."""
     n = 256
     X, y = make_moons(n, noise=0.3, random_state=0)
@@ -219,7 +219,7 @@ def test_data_frames_give_names_that_predictions_must_have(frame, fitted):
 
 @pytest.mark.parametrize("column", [pd.Series, pl.Series], ids=["pandas", "polars"])
 @short_chains()
-def test_labels_in_a_column(column, fitted):
+def test_labels_may_be_a_column_of_a_table(column, fitted):
     X, y = moons()
     model = quick().fit(X, column(np.array(["a", "b"])[y].tolist()))
     assert_array_equal(model.classes_, ["a", "b"])
@@ -260,7 +260,7 @@ def test_two_labels_of_any_type_come_back(labels, fitted):
 # --- more than two classes ------------------------------------------------------------------------
 
 
-def test_one_vs_rest(fitted_iris):
+def test_one_vs_rest_normalizes_probabilities_of_binary_models(fitted_iris):
     model, X, y = fitted_iris
     assert_array_equal(model.classes_, ["setosa", "versicolor", "virginica"])
     assert len(model.estimators_) == 3
@@ -369,7 +369,7 @@ KERNELS = [
 
 @pytest.mark.parametrize(("parameters", "names"), KERNELS)
 @short_chains()
-def test_fitted_attributes(parameters, names):
+def test_fitted_attributes_follow_the_free_hyper_parameters(parameters, names):
     X, y = moons(12)
     model = quick(sampler="pm", n_importance=8, **parameters).fit(X, y)
     assert model.hyperparameter_names_ == names

@@ -40,7 +40,7 @@ def test_a_target_is_a_target_for_f():
     assert ConvergenceGoal(1.05, 300.0).estimate_missing(judged_quantities(of_model, earlier)) > 0.0
 
 
-def test_what_is_judged():
+def test_chains_are_judged_by_theta_or_else_by_f():
     """theta where there is any; else the log-likelihood, and values all over the rows."""
     X, y = toy_classes(40, 2, seed=0)
     free, fixed = make_model(X, y), make_model(X, y, kernel=KERNEL)

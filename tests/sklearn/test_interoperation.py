@@ -79,7 +79,7 @@ def test_calibration_of_a_fitted_classifier(fitted):
 
 
 @short_chains()
-def test_stacking(fitted):
+def test_stacking_uses_held_out_probabilities(fitted):
     members = [("gp", quick()), ("line", LogisticRegression())]
     model = StackingClassifier(members, LogisticRegression(), cv=FOLDS).fit(X, LABEL)
     assert_array_equal(model.transform(X)[:, 0], fitted.predict_proba(X)[:, 1])
@@ -122,7 +122,7 @@ def test_cross_validate_with_the_scores_of_abstention():
 
 
 @short_chains()
-def test_set_output_of_a_pipeline(fitted):
+def test_a_pipeline_of_frames_gives_the_names_of_features(fitted):
     pipeline = make_pipeline(StandardScaler(with_mean=False, with_std=False), quick())
     frames = pipeline.set_output(transform="pandas").fit(X, LABEL)
     assert_array_equal(frames[-1].feature_names_in_, ["x0", "x1"])
@@ -131,7 +131,7 @@ def test_set_output_of_a_pipeline(fitted):
 
 @pytest.mark.parametrize(("resource", "least", "most"), [("n_draws", 6, 12), ("n_samples", 14, 28)])
 @short_chains()
-def test_halving_search(resource, least, most):
+def test_a_halving_search_gives_more_draws_or_rows_to_fewer(resource, least, most):
     grid = {"kernel": [None, ConstantKernel() * RBF(0.1, "fixed")]}
     search = HalvingGridSearchCV(
         quick(),
@@ -152,7 +152,7 @@ def test_halving_search(resource, least, most):
 
 
 @short_chains()
-def test_tuned_threshold(fitted):
+def test_a_tuned_threshold_decides_by_the_probability(fitted):
     model = TunedThresholdClassifierCV(quick(), scoring="balanced_accuracy", cv=2).fit(X, LABEL)
     proba = fitted.predict_proba(X)[:, 1]
     assert_array_equal(model.predict(X), np.where(proba >= model.best_threshold_, "right", "left"))

@@ -58,7 +58,7 @@ SAID = {
 
 
 @short_chains()
-def test_large_targets_with_small_noise():
+def test_known_noise_is_no_share_of_the_spread_of_y():
     """However it is said: the noise is 10, and not a share of the spread of y."""
     predictions = []
     for settings, arguments in SAID.values():

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
-from skgpmcmc.approximations import EigenExact, Laplace, Nystrom, SubsetOfData
+from skgpmcmc.approximations import EP, EigenExact, Laplace, Nystrom, SubsetOfData
 from skgpmcmc.samplers import DiscretizingChain, TemperedTransitions
 from skgpmcmc.transitions import UnivariateSlice
 
@@ -56,7 +56,7 @@ PAIRS = {
 @pytest.mark.parametrize(
     ("name", "estimator", "y"), [(name, *case) for name, cases in PAIRS.items() for case in cases]
 )
-def test_draws_and_predictions(name, estimator, y):
+def test_chains_move_and_predictions_are_finite(name, estimator, y):
     sampler = SAMPLERS[name]
     model = fitted(estimator, y, clone(sampler) if not isinstance(sampler, str) else sampler)
     p = len(model.hyperparameter_names_)
@@ -67,7 +67,7 @@ def test_draws_and_predictions(name, estimator, y):
 
 
 @pytest.mark.parametrize(("estimator", "y"), ESTIMATORS)
-def test_marked_samples(estimator, y):
+def test_marked_samples_have_weights_and_end_with_the_draws(estimator, y):
     model = fitted(estimator, y, DiscretizingChain(n_moves=3))
     theta, weight = model.marked_samples_
     p = model.theta_samples_.shape[2]
@@ -110,7 +110,7 @@ def test_the_size_is_chosen_alike_whatever_the_workers():
     assert_array_equal(*draws)
 
 
-def test_sizes_that_are_tried():
+def test_sizes_that_are_tried_grow_with_the_number_of_rows():
     assert [own.m for own in SubsetOfData().candidates(24)] == [3, 5, 10]
     assert [own.m for own in Nystrom(rows="maximin").candidates(10_000)] == [1000]
     (own,) = SubsetOfData(9, rows="maximin").candidates(24)
@@ -132,7 +132,7 @@ def test_diagnostics_say_what_is_in_use(estimator, y, sampler, approximation, ex
     assert model.diagnostics_.in_use == {"sampler": sampler, "approximation": expected, **own}
 
 
-def test_counts_and_laplace():
+def test_counts_use_the_inner_approximation():
     counts = np.random.default_rng(0).poisson(np.exp(Y))
     cheap = SubsetOfData(8, inner="laplace")
     model = BayesianGPPoissonRegressor(sampler="discretizing", approximation=cheap, **SHORT)
@@ -158,7 +158,7 @@ def test_several_classes_have_marked_samples_or_one_model():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_nested_parameters():
+def test_nested_parameters_reach_sampler_and_cheap_posterior():
     model = BayesianGPRegressor(
         sampler=DiscretizingChain(operator="mh"), approximation=SubsetOfData(6), **SHORT
     )
@@ -183,6 +183,7 @@ def test_a_configured_operator_is_tuned():
 REFUSED = [
     ({"approximation": "ep"}, "approximation='ep' is not a cheap posterior.*SubsetOfData"),
     ({"approximation": Laplace()}, "makes its proposals: use one of"),
+    ({"sampler": TemperedTransitions(layers=[EP()])}, "sampler: layers must be cheap posteriors"),
     ({"sampler": TemperedTransitions(layers=[SubsetOfData()])}, "give m a number"),
     ({"sampler": TemperedTransitions(n_updates=[1, 2])}, "n_updates=.* must have 1 numbers"),
     (

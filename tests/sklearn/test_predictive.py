@@ -176,7 +176,7 @@ def test_spread_of_ordered_labels(fitted):
 
 
 @in_one_test("name", [*NUMBERS, "ordinal"])
-def test_impossible_probabilities(fitted, name):
+def test_impossible_probabilities_of_quantiles_are_named(fitted, name):
     with pytest.raises(ValueError, match="return_quantiles must be probabilities"):
         fitted(name).predict(X_NEW, return_quantiles=[0.5, 1.0])
 

@@ -12,7 +12,6 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.chain import time_limit
 from skgpmcmc.chain.executor import ITERATIONS_PER_EVALUATION
-from skgpmcmc.chain.time_limit import TimeLimit
 from skgpmcmc.numerics import roots
 from skgpmcmc.run import chains, convergence, progress, set_ups
 from skgpmcmc.run.progress import WorkPlan
@@ -46,8 +45,8 @@ def learning(**changes):
 class Rounds(Callback):
     """The rounds of the first chain that ended, and what was told with each."""
 
-    def __init__(self):
-        self.announced, self.ended, self.told, self.names = None, 0, [], []
+    def __init__(self, *, stop=False):
+        self.announced, self.ended, self.told, self.names, self.stop = None, 0, [], [], stop
 
     def on_fit_task_begin(self, estimator, context):
         self.names.append(context.task_name)
@@ -58,6 +57,7 @@ class Rounds(Callback):
         if context.task_name.startswith("round") and context.parent.task_id == 0:
             self.ended += 1
             self.told.append(metadata)
+        return self.stop
 
 
 # --- the share that is done -----------------------------------------------------------------------
@@ -309,38 +309,13 @@ def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
             quick().fit(*moons())
 
 
-class Listener:
-    """A monitor that notes what it is told to expect, and asks to stop."""
-
-    def __init__(self):
-        self.limit, self.left = TimeLimit(), []
-
-    def report_stage(self, stage):
-        pass
-
-    def report_effort(self, what):
-        self.left.append(what.seconds)
-
-    def report_draws(self, progress):
-        pass
-
-    def begin_round(self):
-        pass
-
-    def end_round(self):
-        return True
-
-    def end(self):
-        pass
-
-
 def test_target_ess_shortens_what_is_expected(monkeypatch):
     monkeypatch.setattr(set_ups, "perform", slowed(set_ups.perform))
 
     def first(**changes):
-        listener = Listener()
-        monkeypatch.setattr("skgpmcmc.estimators._base.CallbackMonitor", lambda *_: listener)
-        quick(n_draws=100_000, **changes).fit(*moons())
-        return listener.left[0]
+        rounds = Rounds(stop=True)
+        quick(n_draws=100_000, **changes).set_callbacks(rounds).fit(*moons())
+        return next(told["seconds_left"] for told in rounds.told if told)
 
-    assert first(target_ess=200.0) < 0.1 * first(target_ess=None)
+    with pytest.warns(UserWarning, match="This fit will be long"):
+        assert first(target_ess=200.0) < 0.1 * first(target_ess=None)

@@ -76,7 +76,7 @@ def test_attributes_of_separate_kernels(separate):
     assert separate.priors_["k2__length_scale"].args == (0.5,)
 
 
-def test_probabilities_and_labels(fitted):
+def test_probabilities_labels_and_densities_agree(fitted):
     proba = fitted.predict_proba(X_NEW)
     assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
     assert_array_equal(fitted.predict(X_NEW), LABELS[proba.argmax(axis=1)])
@@ -86,7 +86,7 @@ def test_probabilities_and_labels(fitted):
     assert_allclose(density, np.log(proba[np.arange(80), CODES_NEW]), rtol=1e-12)
 
 
-def test_latent_functions(fitted):
+def test_latent_functions_have_the_moments_of_their_draws(fitted):
     draws = fitted.latent_samples_
     assert draws.shape == (2, fitted.n_draws, 36, 3)
     # The function of a row's class is the largest one, on average.

@@ -106,7 +106,7 @@ def test_any_move_of_f_goes_with_joint_updates(latent):
 
 
 @short_chains()
-def test_configured_moves():
+def test_configured_moves_are_those_of_the_chain():
     own = LatentUpdate(Trajectory(-2.0, max_steps=3), PriorShape())
     sampler = Ancillary(latent=own, hyper=UnivariateSlice(max_widths=3))
     model = quick(sampler).fit(X, Y)
@@ -195,7 +195,7 @@ def test_warm_up_keeps_the_shape_and_the_target_if_told_to():
 
 @pytest.mark.parametrize("ard", [False, True])
 @short_chains()
-def test_conjugate_variance(ard):
+def test_a_conjugate_draw_always_moves_the_variance(ard):
     priors = {"k1__constant_value": stats.invgamma(2.0, scale=3.0)}
     model = quick(Sufficient(conjugate=True), priors=priors, ard=ard).fit(X, Y)
     assert "conjugate draw of the variance" in model.diagnostics_.acceptance_rate
