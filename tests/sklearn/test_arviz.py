@@ -5,7 +5,6 @@ import sys
 import arviz_stats
 import numpy as np
 import pytest
-from arviz_stats.base.array import array_stats
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
@@ -116,32 +115,6 @@ def test_summary_is_that_of_the_diagnostics(fitted, trees, name):
     tails = arviz_stats.ess(trees[name], var_names=theta, method="tail", prob=(0.05, 0.95))
     found = np.concatenate([np.ravel(tails[var]) for var in theta])
     assert sorted(found) == pytest.approx(sorted(est.diagnostics_.ess_tail))
-
-
-@pytest.mark.parametrize(
-    "name", [name for name in CASES if name not in ("separate", "discretizing")]
-)  # whose chains hardly move
-def test_loo_is_ours(fitted, trees, name):
-    """With the relative efficiency that ours uses: that of the densities, not of the draws.
-
-    Draws that repeat may be a whole quarter of a tail. Then ArviZ has no number for the row, and
-    ours says that it knows nothing of the tail.
-    """
-    log_lik = trees[name]["log_likelihood"]["y"].values
-    axes = {"chain_axis": 0, "draw_axis": 1}
-    relative = np.asarray(array_stats.ess(log_lik, method="mean", relative=True, **axes))
-    efficiency = float(np.clip(relative.mean(), 1.0 / log_lik[..., 0].size, 1.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = arviz_stats.loo(trees[name], reff=efficiency, pointwise=True)
-    ours, of_rows = fitted[name].loo("psis"), np.asarray(found.elpd_i)
-    known = np.isfinite(of_rows)
-    assert known.mean() > 0.5
-    assert_allclose(of_rows[known], ours.elpd_i[known], rtol=1e-8)
-    assert_array_equal(np.isinf(ours.pareto_k), ~known)
-    assert np.isfinite(ours.elpd_i).all()
-    if known.all():
-        assert found.elpd == pytest.approx(ours.elpd, rel=1e-10)
-        assert found.p == pytest.approx(ours.p_loo, rel=1e-8)
 
 
 def test_hyper_parameters_have_their_names_scales_and_dimensions(fitted, trees):

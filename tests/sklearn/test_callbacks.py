@@ -18,10 +18,13 @@ from skgpmcmc.transitions import Mixture
 from skgpmcmc.transitions.metropolis import MarginalMetropolis
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
-from ..helpers import short_chains
 from .conftest import ROUND_LENGTH, Callback, assert_same_draws, interrupt, unchanged
 
-pytestmark = pytest.mark.usefixtures("short_rounds")
+# A few draws are enough here.
+pytestmark = [
+    pytest.mark.usefixtures("short_rounds"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 N_ROWS = 20
 N_DRAWS = 2 * ROUND_LENGTH + 4  # two full rounds and a rest
@@ -58,13 +61,11 @@ def n_set_up_rounds(model):
 
 
 @pytest.fixture(scope="module")
-@short_chains()
 def uncut_default():
     return default().fit(*moons())
 
 
 @pytest.fixture(scope="module")
-@short_chains()
 def uncut():
     return random_walk().fit(*moons())
 
@@ -139,7 +140,6 @@ def assert_prefix(model, uncut, n_draws):
 
 
 @pytest.mark.parametrize("make", [default, random_walk])
-@short_chains()
 def test_one_task_per_chain_and_one_leaf_per_round(make):
     recorder = Recorder()
     model = make(n_chains=3).set_callbacks(recorder).fit(*moons())
@@ -167,7 +167,6 @@ def test_one_task_per_chain_and_one_leaf_per_round(make):
         assert of_chain == list(range(rounds))
 
 
-@short_chains()
 def test_tasks_end_in_order():
     recorder = Recorder()
     random_walk().set_callbacks(recorder).fit(*moons())
@@ -184,13 +183,11 @@ def test_tasks_end_in_order():
 
 
 @pytest.mark.parametrize("make", [default, random_walk])
-@short_chains()
 def test_watching_changes_no_draw(make, uncut_of):
     model = make().set_callbacks(Recorder(), Recorder()).fit(*moons())
     assert_prefix(model, uncut_of(make), N_DRAWS)
 
 
-@short_chains()
 def test_a_callback_that_fails_is_torn_down_and_leaves_the_old_fit():
     X, y = moons()
     recorder = at_draw_round(0, lambda: 1 / 0)
@@ -202,7 +199,6 @@ def test_a_callback_that_fails_is_torn_down_and_leaves_the_old_fit():
 
 @pytest.mark.filterwarnings("ignore:Sampling was interrupted")
 @pytest.mark.parametrize("action", [lambda: True, interrupt], ids=["stop", "interrupt"])
-@short_chains()
 def test_progress_bar_of_a_run_that_is_cut_short(action, uncut):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
@@ -213,7 +209,6 @@ def test_progress_bar_of_a_run_that_is_cut_short(action, uncut):
 
 
 @pytest.mark.statistical
-@short_chains()
 def test_progress_bar_around_a_search():
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
@@ -229,7 +224,6 @@ def test_progress_bar_around_a_search():
 
 
 @pytest.mark.parametrize(("index", "chain", "n_jobs"), [(0, 1, 1), (1, 0, 2), (2, 0, 1)])
-@short_chains()
 def test_a_stop_request_of_any_chain_ends_all_at_that_round(index, chain, n_jobs, uncut):
     """Without a warning, which would be an error here."""
     recorder = at_draw_round(index, lambda: True, chain=chain)
@@ -242,7 +236,6 @@ def test_a_stop_request_of_any_chain_ends_all_at_that_round(index, chain, n_jobs
 
 
 @pytest.mark.parametrize(("chain", "index", "make"), [(0, 0, default), (1, 2, random_walk)])
-@short_chains()
 def test_a_stop_request_in_the_set_up_waits_for_the_first_draws(chain, index, make, uncut_of):
     recorder = Recorder({("end", chain, index): lambda: True})
     model = make().set_callbacks(recorder).fit(*moons())
@@ -266,7 +259,6 @@ KEPT = "interrupted: the {} draws per chain of the complete rounds .of {} asked"
         (2, "end", random_walk, 1, N_DRAWS),
     ],
 )
-@short_chains()
 def test_an_interrupt_keeps_the_complete_rounds(index, hook, make, n_jobs, n_kept, uncut_of):
     recorder = at_draw_round(index, interrupt, hook, make=make)
     model = make(n_jobs=n_jobs).set_callbacks(recorder)
@@ -298,7 +290,6 @@ def interrupt_after(monkeypatch, transition, n_steps, method="step_many"):
         (random_walk, PseudoMarginalMetropolis, N_SETTLED, ROUND_LENGTH + 3),
     ],
 )
-@short_chains()
 def test_an_interrupt_within_a_step_drops_the_round(
     make, transition, n_settled, into_round, monkeypatch, uncut_of
 ):
@@ -346,7 +337,6 @@ def test_an_interrupt_from_a_callback_in_the_set_up_propagates(hook, uncut):
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:Sampling was interrupted")
 @pytest.mark.parametrize("action", [lambda: True, interrupt], ids=["stop", "interrupt"])
-@short_chains()
 def test_every_class_keeps_the_rounds_that_all_have_finished(action):
     # The last chain of the last class asks.
     recorder = at_draw_round(0, action, chain=5)

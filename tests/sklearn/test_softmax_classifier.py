@@ -14,8 +14,11 @@ from sklearn.metrics import log_loss
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.samplers import PseudoMarginal
 
-from ..helpers import in_one_test, short_chains
+from ..helpers import in_one_test
 from .conftest import assert_same_draws
+
+# A few draws are enough here.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 CENTERS = np.array([[-1.5, 0.0], [1.5, 0.0], [0.0, 2.0]])
 X, CODES = make_blobs(36, centers=CENTERS, cluster_std=0.9, random_state=0)
@@ -35,19 +38,16 @@ WALK = {
 
 
 @pytest.fixture(scope="module")
-@short_chains()
 def shared():
     return BayesianGPClassifier(multi_class="softmax", **QUICK).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
-@short_chains()
 def walk():
     return BayesianGPClassifier(multi_class="softmax", **WALK).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
-@short_chains()
 def separate():
     priors = {"k2__length_scale": stats.lognorm(0.5)}
     return BayesianGPClassifier(multi_class="softmax_separate", priors=priors, **WALK).fit(X, Y)
@@ -101,7 +101,6 @@ def test_latent_functions_have_the_moments_of_their_draws(fitted):
 
 
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
-@short_chains()
 def test_neither_workers_nor_a_warm_start_change_a_draw(n_jobs, walk):
     again = clone(walk).set_params(n_jobs=n_jobs, n_draws=10, warm_start=True).fit(X, Y)
     again = pickle.loads(pickle.dumps(again)).set_params(n_draws=20).fit(X, Y)
@@ -109,7 +108,6 @@ def test_neither_workers_nor_a_warm_start_change_a_draw(n_jobs, walk):
     assert_array_equal(again.predict_proba(X_NEW), walk.predict_proba(X_NEW))
 
 
-@short_chains()
 def test_two_classes_are_served_too():
     two = CODES < 2
     joint = BayesianGPClassifier(multi_class="softmax", **WALK).fit(X[two], CODES[two])
@@ -125,7 +123,6 @@ def test_two_classes_are_served_too():
 @pytest.mark.parametrize(
     ("multi_class", "moves"), [("softmax", "trajectories"), ("softmax_separate", "emulated")]
 )
-@short_chains()
 def test_samplers_with_a_long_set_up_predict_as_well(multi_class, moves):
     few = {**QUICK, "n_warmup": 4, "n_draws": 13, "sampler": PseudoMarginal(moves=moves)}
     fitted = BayesianGPClassifier(multi_class=multi_class, **few).fit(X[::3], Y[::3])

@@ -31,10 +31,14 @@ from skgpmcmc.transitions import (
 from skgpmcmc.transitions.gibbs import PriorShape
 from skgpmcmc.transitions.joint_update import JointUpdate
 
-from ..helpers import every_pair, in_one_test, rounds_of, short_chains
+from ..helpers import every_pair, in_one_test, rounds_of
 from .conftest import assert_same_draws
 
-pytestmark = pytest.mark.filterwarnings("ignore:The default priors expect features")
+# A few draws are enough here.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The default priors expect features"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 NAMES = ("sa", "aa", "asis", "surr", "khr")
 LATENT = ("mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1", "hmc_v2")
@@ -61,7 +65,6 @@ def quick(sampler, **changes):
 
 @pytest.mark.parametrize("estimator", TARGETS)
 @in_one_test("name", NAMES)
-@short_chains()
 def test_every_estimator_has_every_sampler(name, estimator):
     y = TARGETS[estimator]
     model = estimator(sampler=name, **BRIEF).fit(X, y)
@@ -78,7 +81,6 @@ def moves():
 
 
 @pytest.mark.parametrize("latent", LATENT)
-@short_chains()
 def test_any_move_of_f_goes_with_any_of_theta(latent):
     failures = []
     for case in moves():
@@ -99,13 +101,11 @@ def test_any_move_of_f_goes_with_any_of_theta(latent):
 
 
 @in_one_test("latent", LATENT)
-@short_chains()
 def test_any_move_of_f_goes_with_joint_updates(latent):
     model = quick(KnorrHeldRue(latent=latent), **BRIEF).fit(X, Y)
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-@short_chains()
 def test_configured_moves_are_those_of_the_chain():
     own = LatentUpdate(Trajectory(-2.0, max_steps=3), PriorShape())
     sampler = Ancillary(latent=own, hyper=UnivariateSlice(max_widths=3))
@@ -115,7 +115,6 @@ def test_configured_moves_are_those_of_the_chain():
     assert hyper.operator.max_widths == 3
 
 
-@short_chains()
 def test_a_grid_search_reaches_their_fields():
     """A slice moves always and a random walk does not, so that a search for moves finds it."""
 
@@ -135,7 +134,6 @@ def test_a_grid_search_reaches_their_fields():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@short_chains()
 def test_predictions_condition_on_the_draws(name):
     model = quick(name, max_predict_draws=None).fit(X, Y)
     new = X[:4] + 0.1
@@ -158,7 +156,6 @@ def test_predictions_condition_on_the_draws(name):
         KnorrHeldRue(n_latent=1),
     ],
 )
-@short_chains()
 def test_neither_workers_nor_continuation_change_a_draw(sampler):
     """Whatever is made anew where a state has travelled to is what it was."""
     settings = {"n_draws": 13, "n_warmup": 4}
@@ -171,7 +168,6 @@ def test_neither_workers_nor_continuation_change_a_draw(sampler):
     assert_same_draws(half, whole)
 
 
-@short_chains()
 def test_warm_up_tunes_every_move():
     sampler = Ancillary(hyper="mh", latent="hmc_v2", n_latent=1)
     # Rates of single chains vary much, as theta does.
@@ -184,7 +180,6 @@ def test_warm_up_tunes_every_move():
     assert latent.log_scale != LatentUpdate(Trajectory()).log_scale
 
 
-@short_chains()
 def test_warm_up_keeps_the_shape_and_the_target_if_told_to():
     model = quick(Ancillary(learn_shape=False, target_acceptance=0.4), n_warmup=40).fit(X, Y)
     latent, hyper = model._sampling.run.models[0].chains[0].transition.moves
@@ -194,7 +189,6 @@ def test_warm_up_keeps_the_shape_and_the_target_if_told_to():
 
 
 @pytest.mark.parametrize("ard", [False, True])
-@short_chains()
 def test_a_conjugate_draw_always_moves_the_variance(ard):
     priors = {"k1__constant_value": stats.invgamma(2.0, scale=3.0)}
     model = quick(Sufficient(conjugate=True), priors=priors, ard=ard).fit(X, Y)
@@ -205,7 +199,6 @@ def test_a_conjugate_draw_always_moves_the_variance(ard):
     assert len(np.unique(model.theta_samples_)) == 12
 
 
-@short_chains()
 def test_joint_updates_use_laplace_unless_told_otherwise():
     for approximation, kind in {"auto": "Laplace", "ep": "EP"}.items():
         model = quick("khr", approximation=approximation).fit(X, Y)
