@@ -49,6 +49,7 @@ WALK = {
     "n_warmup": 10,
     "n_draws": 20,
 }
+FIXED = ConstantKernel(2.0, "fixed") * RBF(0.8, "fixed")
 FREE = ConstantKernel(2.0, "fixed") * RBF(0.8)
 
 
@@ -172,6 +173,17 @@ def test_impossible_weights_are_named(cls, case):
     weight, message = case
     with pytest.raises(ValueError, match=message):
         cls(**QUICK).fit(X, targets()[cls], sample_weight=weight)
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS)
+def test_larger_weights_mean_less_spread(cls):
+    y = targets()[cls]
+    model = cls(**{**settings_of(cls), "kernel": FIXED, "n_draws": 20})
+    if cls is BayesianGPOrdinalClassifier:  # thresholds spread f too, and few draws of them are few
+        model.set_params(thresholds=[-0.5, 0.5])
+    usual, heavy = (clone(model).fit(X, y, sample_weight=np.full(N, w)) for w in (1.0, 6.0))
+    spread = [est.latent_mean_and_variance(X)[1].mean() for est in (usual, heavy)]
+    assert spread[1] < 0.8 * spread[0]
 
 
 @pytest.mark.parametrize("name", NAMES)
