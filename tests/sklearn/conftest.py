@@ -4,14 +4,19 @@ A test that needs a fitted model and no settings of its own takes one of these: 
 model of few rows and draws with its data beside it, by a random walk, and `models(name, sampler)`
 one by another sampler. Nobody may change what is shared: a test that sets a parameter or fits again
 takes `copy.copy` or `clone` of it. At the end of the session the models are what they were.
+
+What several files say of a model stands here too: that it has the draws of another, or that a call
+that fails has changed nothing of it.
 """
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import joblib
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from sklearn.base import clone
 
 from skgpmcmc import (
@@ -23,7 +28,7 @@ from skgpmcmc import (
 )
 from skgpmcmc.samplers import PseudoMarginal
 
-from ..helpers import short_chains
+from ..helpers import reachable, rounds_of, short_chains
 
 N = 29  # a size that nothing else has, so that arrays over the rows are known by it
 _RNG = np.random.default_rng(0)
@@ -83,6 +88,81 @@ SETTINGS = {
 }
 
 
+def parts_of(model):
+    """The binary models of one against the rest, else the model alone."""
+    return getattr(model, "estimators_", [model])
+
+
+def assert_same_draws(one, other, first=None):
+    """Two models have the same draws; with `first`, the other has so many of them at least."""
+    for mine, theirs in zip(parts_of(one), parts_of(other), strict=True):
+        assert_array_equal(mine.theta_samples_, theirs.theta_samples_[:, :first])
+        assert_array_equal(mine.latent_samples_, theirs.latent_samples_[:, :first])
+
+
+@contextmanager
+def unchanged(model):
+    """Every attribute is the very object that it was, apart from constructor parameters."""
+    before = dict(vars(model))
+    yield
+    parameters = model.get_params(deep=False)
+    names = [name for name in before if name not in parameters]
+    assert [name for name in vars(model) if name not in parameters] == names
+    assert all(vars(model)[name] is before[name] for name in names)
+
+
+class Callback:
+    """Hears all that callbacks hear, and does nothing."""
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        pass
+
+
+class AtRound(Callback):
+    """Does something at the end of one round of a chain, and returns what that returns."""
+
+    def __init__(self, index, action, chain=0):
+        self.where, self.action = (chain, index), action
+
+    def on_fit_task_end(self, estimator, context):
+        if not context.task_name.startswith("round"):
+            return None
+        here = (context.parent.task_id, context.task_id)
+        return self.action() if here == self.where else None
+
+
+def matrices(root, n):
+    """Square arrays over n rows that an object holds, other than distances of X."""
+    objects = list(reachable(root))
+    distances = {id(vars(o).get("_raw_distances")) for o in objects if hasattr(o, "_raw_distances")}
+    arrays = [o for o in objects if isinstance(o, np.ndarray) and id(o) not in distances]
+    return [array for array in arrays if array.shape.count(n) > 1]
+
+
+def interrupt(*arguments):
+    """Do what Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+ROUND_LENGTH = 10  # where rounds are counted and what they hold does not matter
+
+
+@pytest.fixture(scope="module")
+def short_rounds():
+    """Rounds of `ROUND_LENGTH` draws; files ask for them by `pytest.mark.usefixtures`."""
+    with rounds_of(ROUND_LENGTH):
+        yield
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A model, the data it was fitted to, and what new rows need."""
@@ -105,7 +185,7 @@ class Fitted:
     @property
     def parts(self):
         """The binary models of one against the rest, else the model alone."""
-        return getattr(self.model, "estimators_", [self.model])
+        return parts_of(self.model)
 
     @property
     def _counts(self):

@@ -5,9 +5,7 @@ import sys
 import arviz_stats
 import numpy as np
 import pytest
-from arviz_stats.base.array import array_stats
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import (
@@ -67,7 +65,7 @@ def trees(fitted):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_groups_and_latent_values(fitted, trees, name):
+def test_the_tree_has_its_groups_and_the_latent_draws(fitted, trees, name):
     est, tree = fitted[name], trees[name]
     groups = {"posterior", "log_likelihood", "observed_data", "posterior_predictive"}
     extra = {"discretizing": {"marked_samples"}}.get(name, set())
@@ -85,7 +83,7 @@ def test_groups_and_latent_values(fitted, trees, name):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_observed_and_repeated_targets(fitted, trees, name):
+def test_targets_are_observed_as_given_and_repeated_by_a_seed(fitted, trees, name):
     observed, y = trees[name]["observed_data"]["y"].values, CASES[name][1]
     if y.dtype.kind == "f":
         assert_allclose(observed, y, rtol=1e-12)
@@ -119,46 +117,7 @@ def test_summary_is_that_of_the_diagnostics(fitted, trees, name):
     assert sorted(found) == pytest.approx(sorted(est.diagnostics_.ess_tail))
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in CASES if name not in ("separate", "discretizing")]
-)  # whose chains hardly move
-def test_loo_is_ours(fitted, trees, name):
-    """With the relative efficiency that ours uses: that of the densities, not of the draws.
-
-    Draws that repeat may be a whole quarter of a tail. Then ArviZ has no number for the row, and
-    ours says that it knows nothing of the tail.
-    """
-    log_lik = trees[name]["log_likelihood"]["y"].values
-    axes = {"chain_axis": 0, "draw_axis": 1}
-    relative = np.asarray(array_stats.ess(log_lik, method="mean", relative=True, **axes))
-    efficiency = float(np.clip(relative.mean(), 1.0 / log_lik[..., 0].size, 1.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        found = arviz_stats.loo(trees[name], reff=efficiency, pointwise=True)
-    ours, of_rows = fitted[name].loo("psis"), np.asarray(found.elpd_i)
-    known = np.isfinite(of_rows)
-    assert known.mean() > 0.5
-    assert_allclose(of_rows[known], ours.elpd_i[known], rtol=1e-8)
-    assert_array_equal(np.isinf(ours.pareto_k), ~known)
-    assert np.isfinite(ours.elpd_i).all()
-    if known.all():
-        assert found.elpd == pytest.approx(ours.elpd, rel=1e-10)
-        assert found.p == pytest.approx(ours.p_loo, rel=1e-8)
-
-
-def test_densities_are_per_unit_of_y(fitted, trees):
-    est, (_, y, more) = fitted["regression"], CASES["regression"]
-    noise = est._units[1] * trees["regression"]["posterior"]["noise_scale"].values[..., None]
-    expected = stats.norm.logpdf(y, est.latent_samples_, noise) * more["sample_weight"]
-    assert_allclose(trees["regression"]["log_likelihood"]["y"], expected, rtol=1e-9)
-
-
-def test_counts_are_repeated_at_their_exposure(trees):
-    repeated = trees["counts"]["posterior_predictive"]["y"].values.mean(axis=(0, 1))
-    rate = np.exp(trees["counts"]["posterior"]["f"].values).mean(axis=(0, 1)) * EXPOSURE
-    assert_allclose(repeated, rate, atol=6.0 * np.sqrt(4.0 * rate.max() / (2 * N_DRAWS)))
-
-
-def test_names_scales_and_dimensions(fitted, trees):
+def test_hyper_parameters_have_their_names_scales_and_dimensions(fitted, trees):
     classes = trees["classes"]["posterior"]
     assert classes["k2__length_scale"].dims == ("chain", "draw", "feature")
     theta = fitted["classes"].theta_samples_
@@ -219,14 +178,6 @@ def test_plots_take_the_tree_as_it_is(trees):
     arviz_plots.plot_forest(tree, var_names=names)
     arviz_plots.plot_ppc_dist(trees["counts"])
     plt.close("all")
-
-
-def test_models_are_compared(fitted, trees):
-    plain = BayesianGPRegressor(likelihood="student_t", **QUICK)
-    _, y, more = CASES["regression"]
-    other = plain.fit(X, y, **more).to_arviz()
-    table = arviz_stats.compare({"gaussian": trees["regression"], "student_t": other})
-    assert set(table.index) == {"gaussian", "student_t"}
 
 
 def test_latent_values_are_drawn_where_chains_went_without(models):

@@ -7,15 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from collections import Counter
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import stats
 from sklearn.datasets import make_moons
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 import skgpmcmc
@@ -30,29 +29,26 @@ from skgpmcmc.chain import Segment, time_limit
 from skgpmcmc.chain import segment as work
 from skgpmcmc.chain.counts import ChainCounts, sum_counts
 from skgpmcmc.parallel.workers import LostWorkersError, Workers
-from skgpmcmc.run import chains, checkpoint, set_ups
+from skgpmcmc.run import chains, checkpoint
 from skgpmcmc.run.checkpoint import read_checkpoint
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.storage import sealed
 
-from ..helpers import in_one_test, rounds_of, seeded
+from ..helpers import in_one_test, rounds_of, seeded, short_chains
+from .conftest import ROUND_LENGTH, Callback, assert_same_draws, unchanged
 
 # A few draws are enough here; that chains converge is tested elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.usefixtures("short_rounds"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 N_ROWS = 16
-ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
 FULL_LENGTH = chains.ROUND_LENGTH
 N_DRAWS = ROUND_LENGTH + 4  # a round and a rest
 SHORT = {"n_chains": 2, "n_warmup": 6, "n_draws": N_DRAWS, "target_ess": None, "random_state": 3}
 SHORT |= {"max_predict_draws": 8}
 WALK = PseudoMarginal(moves="random_walk")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _short_rounds():
-    with rounds_of(ROUND_LENGTH):
-        yield
 
 
 def moons():
@@ -102,21 +98,6 @@ def poisson(**changes):
     return BayesianGPPoissonRegressor(**{**SHORT, "sampler": WALK, **changes})
 
 
-def draws(model):
-    """All that chains have made."""
-    parts = getattr(model, "estimators_", [model])
-    flat = [
-        (p.theta_samples_, p.latent_samples_.reshape(*p.theta_samples_.shape[:2], -1))
-        for p in parts
-    ]
-    return [np.concatenate(pair, axis=2) for pair in flat]
-
-
-def assert_same_draws(one, other):
-    for a, b in zip(draws(one), draws(other), strict=True):
-        assert_array_equal(a, b)
-
-
 @pytest.fixture(autouse=True)
 def _quick_disk(monkeypatch):
     """Do not wait for the disk: that files outlive a failure of power is not tried here."""
@@ -127,17 +108,19 @@ class CutError(Exception):
     pass
 
 
-def cut_at(batch):
-    """Let the workers fail in a batch of what they have to compute; returns what undoes that."""
-    patch, computed, n = pytest.MonkeyPatch(), Workers._compute, iter(range(batch))
+@contextmanager
+def cut_at(batch, error=CutError):
+    """Let the workers fail in a batch of what they have to compute."""
+    computed, n = Workers._compute, iter(range(batch))
 
     def failing(self, calls):
         if next(n, None) is None:
-            raise CutError
+            raise error
         return computed(self, calls)
 
-    patch.setattr(Workers, "_compute", failing)
-    return patch
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Workers, "_compute", failing)
+        yield
 
 
 def n_batches(path):
@@ -175,10 +158,8 @@ def test_a_fit_that_is_cut_off_at_any_batch_goes_on_to_the_same_draws(make, data
     assert n > 4
     for batch in {*range(0, n, every), n - 1}:
         path = tmp_path / f"cut at {batch}"
-        patch = cut_at(batch)
-        with pytest.raises(CutError):
+        with cut_at(batch), pytest.raises(CutError):
             make(checkpoint=path).fit(X, y)
-        patch.undo()
         assert_same_draws(make(checkpoint=path).fit(X, y), uncut)
 
 
@@ -188,10 +169,8 @@ def test_samplers_with_a_long_set_up_go_on_from_within_it(sampler, tmp_path):
     X, y = curve()
     make = functools.partial(regressor, sampler=sampler, approximation=SubsetOfData(5))
     uncut = make(checkpoint=tmp_path / "whole").fit(X, y)
-    patch = cut_at(n_batches(tmp_path / "whole") // 2)
-    with pytest.raises(CutError):
+    with cut_at(n_batches(tmp_path / "whole") // 2), pytest.raises(CutError):
         make(checkpoint=tmp_path / "file").fit(X, y)
-    patch.undo()
     assert_same_draws(make(checkpoint=tmp_path / "file").fit(X, y), uncut)
     assert_same_draws(make().fit(X, y), uncut)
 
@@ -201,15 +180,13 @@ def test_a_file_may_be_cut_off_again_and_again(tmp_path):
     model, path = walk(checkpoint=tmp_path / "file"), tmp_path / "file"
     n_cuts = 0
     while True:  # every attempt makes one batch of progress
-        patch = cut_at(1)
         try:
-            model.fit(X, y)
+            with cut_at(1):
+                model.fit(X, y)
         except CutError:
             n_cuts += 1
         else:
             break
-        finally:
-            patch.undo()
     assert n_cuts >= n_batches(path) - 1
     assert_same_draws(model, walk().fit(X, y))
 
@@ -255,23 +232,20 @@ def test_without_random_state_the_file_has_the_seed(tmp_path):
     assert_same_draws(first, second)
     assert_array_equal(first.predict_proba(X), second.predict_proba(X))
     other = make(checkpoint=tmp_path / "two").fit(X, y)
-    assert not np.array_equal(draws(first)[0], draws(other)[0])
+    assert not np.array_equal(first.theta_samples_, other.theta_samples_)
 
 
 def test_what_concerns_predictions_may_change(tmp_path):
     X, y = moons()
-    patch = cut_at(6)
-    with pytest.raises(CutError):
+    with cut_at(6), pytest.raises(CutError):
         walk(checkpoint=tmp_path / "file").fit(X, y)
-    patch.undo()
     free = {"max_predict_draws": 5, "predict_cache_bytes": 0, "max_time": 1e6}
     model = walk(checkpoint=str(tmp_path / "file"), warm_start=True, **free).fit(X, y)
     assert_same_draws(model, walk().fit(X, y))
     # A warm start with a file follows the file, and not the chains that are here.
-    before = draws(model)
     model.set_params(checkpoint=tmp_path / "other").fit(X, y)
     assert n_batches(tmp_path / "other") == n_batches(tmp_path / "file")
-    assert_array_equal(draws(model), before)
+    assert_same_draws(model, walk().fit(X, y))
 
 
 @pytest.mark.statistical
@@ -317,21 +291,17 @@ def test_a_killed_process_leaves_a_file_to_go_on_from(make, data, n, tmp_path):
 # --- what is said of a fit that goes on -----------------------------------------------------------
 
 
-@pytest.fixture
-def ticking(monkeypatch):
-    """A clock that each chain takes ten seconds of for a round, and nobody else any."""
+def test_the_pace_is_that_of_the_draws_that_are_made_now(monkeypatch, tmp_path, capsys):
+    """Those from the file take no time, and what is left is judged without them."""
     now, sample = [0.0], work.sample_all
     monkeypatch.setattr(chains.time, "perf_counter", lambda: now[0])
 
     def slow(jobs):
+        """Each chain takes ten seconds for a round, and nobody else any."""
         now[0] += 10.0 * len(jobs)
         return sample(jobs)
 
     monkeypatch.setattr(work, "sample_all", slow)
-
-
-def test_the_pace_is_that_of_the_draws_that_are_made_now(ticking, tmp_path, capsys):
-    """Those from the file take no time, and what is left is judged without them."""
     X, y = moons()
     make = functools.partial(walk, checkpoint=tmp_path / "file", verbose=1)
     make(n_draws=3 * ROUND_LENGTH).fit(X, y)
@@ -345,27 +315,11 @@ def test_the_pace_is_that_of_the_draws_that_are_made_now(ticking, tmp_path, caps
     assert re.findall(r"about (.*?) left", said) == ["40 seconds", "20 seconds"]
     assert "set-up" not in said  # all of it is in the file
     assert said.count("judged by") == 1
-
-
-def test_a_round_that_is_partly_in_the_file_counts_by_its_rest(ticking, tmp_path, capsys):
-    X, y = moons()
-    make = functools.partial(walk, checkpoint=tmp_path / "file", verbose=1)
-    make(n_draws=ROUND_LENGTH + 4).fit(X, y)
+    make(n_draws=6 * ROUND_LENGTH + 4).fit(X, y)
     capsys.readouterr()
-    make(n_draws=2 * ROUND_LENGTH).fit(X, y)
-    said = capsys.readouterr().out
-    assert "20 of at most 20 draws per chain, 0.3 per second" in said  # six in twenty seconds
-
-
-def test_a_long_fit_is_not_announced_for_what_the_file_has(monkeypatch, tmp_path):
-    X, y = moons()
-    run = set_ups.perform
-    monkeypatch.setattr(set_ups, "perform", lambda *call: run(*call)._replace(seconds=1e6))
-    with pytest.warns(UserWarning, match="This fit will be long"):
-        walk(checkpoint=tmp_path / "file").fit(X, y)
-    monkeypatch.setattr(chains, "_ROWS_TIMED_FIRST", 10)
-    monkeypatch.setattr(chains, "time_iteration", lambda *_: 1e6)
-    walk(checkpoint=tmp_path / "file").fit(X, y)  # a warning would be an error
+    make(n_draws=7 * ROUND_LENGTH).fit(X, y)
+    # Six of the last round, in twenty seconds.
+    assert "70 of at most 70 draws per chain, 0.3 per second" in capsys.readouterr().out
 
 
 # --- files that are refused -----------------------------------------------------------------------
@@ -375,8 +329,7 @@ def test_a_long_fit_is_not_announced_for_what_the_file_has(monkeypatch, tmp_path
 def complete(tmp_path_factory):
     """The file of a complete fit, as bytes."""
     path = tmp_path_factory.mktemp("files") / "file"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with short_chains():
         walk(checkpoint=path).fit(*moons())
     return path.read_bytes()
 
@@ -407,13 +360,10 @@ def test_a_damaged_file_is_refused_by_fit_and_an_earlier_fit_stays(complete, tmp
     X, y = moons()
     (tmp_path / "file").write_bytes(complete[:-1])
     model = walk(n_draws=4).fit(X, y)
-    before = dict(vars(model))
     model.checkpoint = tmp_path / "file"
-    with pytest.raises(ValueError, match="damaged or was cut short: its digest does not fit"):
+    message = "damaged or was cut short: its digest does not fit"
+    with unchanged(model), pytest.raises(ValueError, match=message):
         model.fit(X, y)
-    del model.checkpoint
-    before.pop("checkpoint")
-    assert all(vars(model)[name] is value for name, value in before.items())
     assert (tmp_path / "file").read_bytes() == complete[:-1]
 
 
@@ -467,7 +417,7 @@ CHANGES = {
 
 
 @in_one_test("name", [*CHANGES, "X", "y", "sample_weight"])
-def test_what_differs_is_named(name, complete, tmp_path):
+def test_a_setting_that_differs_is_named(name, complete, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(complete)
     model = walk(checkpoint=path).set_params(**{k: v for k, v in CHANGES.items() if k == name})
@@ -490,6 +440,10 @@ def test_noise_variance_and_exposure_are_data(tmp_path):
     model = regressor(checkpoint=tmp_path / "noise", sampler="aa").fit(X, y)
     with pytest.raises(ValueError, match=r"another fit: .*noise_variance differ"):
         model.fit(X, y, noise_variance=np.full(N_ROWS, 0.1))
+    known = regressor(checkpoint=tmp_path / "known", sampler="aa", noise="known", alpha=0.1)
+    known.fit(X, y)
+    with pytest.raises(ValueError, match="another fit: noise differs"):
+        known.set_params(noise="inferred").fit(X, y)
     X, y = counts()
     model = poisson(checkpoint=tmp_path / "exposure").fit(X, y)
     with pytest.raises(ValueError, match=r"another fit: .*exposure.* differ"):
@@ -526,13 +480,7 @@ def test_the_estimator_is_a_setting(tmp_path):
         volatility.fit(X, y - 1.5)
 
 
-@in_one_test("value", [3, "", b""])
-def test_what_is_no_path(value):
-    with pytest.raises(ValueError, match="checkpoint must be None or the path of a file; got"):
-        walk(checkpoint=value).fit(*moons())
-
-
-def test_a_folder_that_is_not_there(tmp_path):
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"cannot be written .* in a folder that is there"):
         walk(checkpoint=tmp_path / "no" / "file").fit(*moons())
     with pytest.raises(ValueError, match="cannot be used"):
@@ -574,36 +522,25 @@ def full_file(folder, X, y):
 # --- interrupts, lost workers and time ------------------------------------------------------------
 
 
-def test_an_interrupt_keeps_draws_and_the_file_goes_on(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyboardInterrupt, "interrupted: the 10 draws per chain"),
+        (LostWorkersError("Workers were lost."), "the 10 draws per .* kept. Workers were lost"),
+    ],
+    ids=["interrupt", "lost workers"],
+)
+def test_a_run_that_breaks_off_keeps_its_draws_and_the_file_goes_on(error, said, tmp_path):
     X, y = moons()
-    patch = pytest.MonkeyPatch()
     n_before = n_batches_written(full_file(tmp_path, X, y)) + 1
-    computed, n = Workers._compute, iter(range(n_before))
-
-    def interrupted(self, calls):
-        if next(n, None) is None:
-            raise KeyboardInterrupt
-        return computed(self, calls)
-
-    patch.setattr(Workers, "_compute", interrupted)
-    with pytest.warns(UserWarning, match="interrupted: the 10 draws per chain"):
+    with cut_at(n_before, error), pytest.warns(UserWarning, match=said):
         model = walk(checkpoint=tmp_path / "file").fit(X, y)
-    patch.undo()
     assert model.theta_samples_.shape[1] == ROUND_LENGTH
     assert_same_draws(model.fit(X, y), walk().fit(X, y))
 
 
 def test_a_stop_request_waits_until_the_file_was_followed(tmp_path):
-    class Stop:
-        def setup(self, estimator, context):
-            pass
-
-        def teardown(self, estimator, context):
-            pass
-
-        def on_fit_task_begin(self, estimator, context):
-            pass
-
+    class Stop(Callback):
         def on_fit_task_end(self, estimator, context):
             return True
 
@@ -633,38 +570,6 @@ def test_max_time_ends_after_a_round_and_keeps_all(tmp_path, monkeypatch):
     model.set_params(max_time=None, checkpoint=None, warm_start=True).fit(X, y)
     for other in (later, model):
         assert_same_draws(other, walk().fit(X, y))
-
-
-def test_max_time_that_is_never_over_says_nothing():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        model = walk(max_time=1e6).fit(*moons())
-    assert model.theta_samples_.shape[1] == N_DRAWS
-
-
-@in_one_test("value", [0, -1.0, "long", np.inf, True])
-def test_max_time_that_makes_no_sense(value):
-    with pytest.raises(ValueError, match=r"max_time must be a number in \(0, inf\); got"):
-        walk(max_time=value).fit(*moons())
-
-
-def test_workers_that_are_lost_for_good_leave_the_draws_and_the_file(tmp_path):
-    X, y = moons()
-    n_before = n_batches_written(full_file(tmp_path, X, y)) + 1
-    computed, n = Workers._compute, iter(range(n_before))
-
-    def lost(self, calls):
-        if next(n, None) is None:
-            raise LostWorkersError("Workers were lost.")
-        return computed(self, calls)
-
-    patch = pytest.MonkeyPatch()
-    patch.setattr(Workers, "_compute", lost)
-    with pytest.warns(UserWarning, match="the 10 draws per chain .* kept. Workers were lost"):
-        model = walk(checkpoint=tmp_path / "file").fit(X, y)
-    patch.undo()
-    assert_same_draws(model.fit(X, y), walk().fit(X, y))
 
 
 def test_draws_that_are_handed_out_in_parts_are_counted_once():

@@ -17,15 +17,12 @@ from skgpmcmc.compare import (
     MethodOutcome,
     bundled_data,
     conclusion,
-    csv_data,
     save_plot,
     score,
     score_table,
     split_data,
 )
 from skgpmcmc.compare.picture import reliability
-
-from ..helpers import in_one_test
 
 FAST = ["--n-warmup", "10", "--n-draws", "10", "--n-jobs", "1"]
 METHODS = {"Bayesian GP (PM)", "MCMC EP", "EP ML", "SVM + Platt", "sklearn GPC"}
@@ -110,41 +107,6 @@ def test_own_file_with_three_classes(tmp_path, capsys, monkeypatch, iris_rows, s
     assert all(run["scores"]["accuracy"] > 0.7 for run in runs)
 
 
-@in_one_test(
-    "arguments, message",
-    [
-        (["--target", "nothing"], "'nothing' is not a column"),
-        (["--target", "x0", "--train-size", "5"], "'a' is not a finite number"),
-        (["--target", "kind", "--train-size", "4"], "--train-size must lie between"),
-    ],
-)
-def test_bad_files_and_arguments(tmp_path, capsys, arguments, message):
-    path = write_csv(tmp_path / "tiny.csv", np.arange(8.0).reshape(4, 2), ["a", "b", "a", "b"])
-    status, printed = run(["--data", str(path), *arguments], capsys)
-    assert status == 2
-    assert message in printed.err
-
-
-def test_missing_file_and_missing_target(tmp_path, capsys):
-    status, printed = run(["--data", str(tmp_path / "no.csv"), "--target", "y"], capsys)
-    assert status == 2
-    assert "no.csv" in printed.err
-    with pytest.raises(SystemExit):
-        main(["compare", "--data", "x.csv"])
-    assert "--data and --target go together" in capsys.readouterr().err
-
-
-def test_ragged_and_empty_files(tmp_path):
-    ragged = tmp_path / "ragged.csv"
-    ragged.write_text("a,b,y\n1,2,0\n1,1\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="line 3 has 2 cells"):
-        csv_data(ragged, "y")
-    empty = tmp_path / "empty.csv"
-    empty.write_text("", encoding="utf-8")
-    with pytest.raises(ValueError, match="no header row"):
-        csv_data(empty, "y")
-
-
 def test_bundled_splits_are_balanced_and_standardized():
     for data in bundled_data():
         split = split_data(data, random_state=0)
@@ -155,7 +117,7 @@ def test_bundled_splits_are_balanced_and_standardized():
         np.testing.assert_allclose(split.X_train.std(axis=0)[varying], 1.0)
 
 
-def test_same_seed_same_split():
+def test_splits_belong_to_a_seed():
     data = DataSet("toy", np.arange(40.0).reshape(20, 2), np.arange(20) % 2, 10, True)
     first, again = split_data(data, 3), split_data(data, 3)
     np.testing.assert_array_equal(first.X_train, again.X_train)

@@ -155,6 +155,12 @@ def test_missing_file_and_folder(tmp_path, capsys):
         assert f"{tmp_path / name} cannot be read" in capsys.readouterr().err
 
 
+def test_data_without_a_target_is_no_command(capsys):
+    with pytest.raises(SystemExit):
+        main(["compare", "--data", "x.csv"])
+    assert "--data and --target go together" in capsys.readouterr().err
+
+
 @in_one_test(
     "argument, value",
     [
@@ -359,12 +365,25 @@ def test_a_terminal_without_arrows_shows_question_marks(compared, use_methods, m
 # --- no plot --------------------------------------------------------------------------------------
 
 
-def test_no_plot_of_three_classes(compared, use_methods, tmp_path):
-    use_methods(only=DummyClassifier)
-    status, printed, _ = compared(table("abc" * 6))
-    assert status == 0
-    assert "no plot: abstention curves are for two classes, and 'own' has 3" in printed.out
-    assert "matplotlib" not in printed.out
+@in_one_test(
+    "method, text, status, reason",
+    [
+        (
+            DummyClassifier,
+            table("abc" * 6),
+            0,
+            "abstention curves are for two classes, and 'own' has 3",
+        ),
+        (partial(Acting, fail), TWO_CLASSES, 1, "no method has finished"),
+    ],
+)
+def test_no_plot_is_made_where_there_is_nothing_to_plot(
+    compared, use_methods, tmp_path, method, text, status, reason
+):
+    use_methods(only=method)
+    found, printed, _ = compared(text)
+    assert found == status
+    assert f"no plot: {reason}" in printed.out
     assert not (tmp_path / "out.png").exists()
 
 
@@ -374,10 +393,3 @@ def test_no_plot_without_matplotlib(compared, use_methods, monkeypatch):
     status, printed, _ = compared(TWO_CLASSES)
     assert status == 0
     assert 'no plot: matplotlib is not installed: pip install "skgpmcmc[plots]"' in printed.out
-
-
-def test_no_plot_of_failures(compared, use_methods):
-    use_methods(only=partial(Acting, fail))
-    status, printed, _ = compared(TWO_CLASSES)
-    assert status == 1
-    assert "no plot: no method has finished" in printed.out

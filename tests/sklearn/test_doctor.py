@@ -66,19 +66,13 @@ def test_an_illness_is_named_with_the_chain_or_the_hyperparameter(illness):
     assert "No single chain stands out" not in text
 
 
-def test_remedies_depend_on_the_sampler():
+def test_remedies_depend_on_the_sampler_and_on_its_moves():
     samples = healthy()
     stuck(samples)
+    refused = "The move 'walk' is accepted in fewer than 5 of 100"
+    assert refused in said(samples, accepted=3, move="walk")
     assert "increase n_importance" in said(samples)
     assert 'Try sampler="pm"' in said(samples, sampler="sa")
-
-
-def test_moves_that_are_refused():
-    samples = healthy()
-    stuck(samples)
-    assert "The move 'walk' is accepted in fewer than 5 of 100" in said(
-        samples, accepted=3, move="walk"
-    )
 
 
 def test_chains_that_are_only_short():
@@ -119,10 +113,8 @@ def test_the_command_prints_and_draws(fixed, tmp_path, capsys):
 def test_a_file_without_draws(tmp_path, capsys):
     from .test_checkpoint import CutError, cut_at
 
-    patch = cut_at(3)
-    with pytest.raises(CutError):
+    with cut_at(3), pytest.raises(CutError):
         fitted(tmp_path / "run")
-    patch.undo()
     assert main(["doctor", str(tmp_path / "run")]) == 0
     assert "no draws yet: 3 batches of the set-up are done" in capsys.readouterr().out
 

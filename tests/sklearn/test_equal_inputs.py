@@ -196,15 +196,6 @@ def test_rows_with_equal_inputs_have_one_latent_value(name, form):
     assert len(np.unique(f[0, 0, first_of_each(form)], axis=0)) == len(PLACES)
 
 
-@pytest.mark.parametrize("name", ["classifier", "softmax"])
-def test_latent_values_follow_the_order_of_the_rows(name):
-    first, *others = (
-        of_walk(name, form).latent_samples_[:, :, first_of_each(form)] for form in FORMS
-    )
-    for other in others:
-        assert_array_equal(other, first)
-
-
 @short_chains()
 @pytest.mark.filterwarnings("ignore:The kernel has a WhiteKernel:UserWarning")
 @pytest.mark.parametrize("name", ["classifier", "regressor"])
@@ -236,17 +227,6 @@ def test_a_weighted_row_is_left_out_whole_and_repeated_ones_one_by_one():
     # not smoothed this is Jensen's inequality.
     assert np.all(weighted.elpd_i[~alone] < (weight[weight > 0.0] * same)[~alone])
     assert weighted.elpd < repeated.elpd
-
-
-def test_rows_are_left_out_in_their_order():
-    (rows, _), (order, _) = FORMS["repeated"], FORMS["repeated, in another order"]
-    one, other = (
-        of_walk("classifier", form).loo() for form in ("repeated", "repeated, in another order")
-    )
-    first = np.unique(rows, return_index=True)[1]
-    assert_allclose(other.elpd_i, one.elpd_i[first][order], rtol=1e-9)
-    assert_allclose(other.pareto_k, one.pareto_k[first][order], rtol=1e-6)
-    assert other.elpd == pytest.approx(one.elpd, rel=1e-10)
 
 
 @pytest.mark.filterwarnings("ignore:log_evidence.*Pareto k")

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.prediction import groups
 from skgpmcmc.run import ConvergenceGoal, Draws, summarize_convergence
 from skgpmcmc.run.chains import ROUND_LENGTH
 from skgpmcmc.run.records import judged_quantities
@@ -40,7 +41,7 @@ def test_a_target_is_a_target_for_f():
     assert ConvergenceGoal(1.05, 300.0).estimate_missing(judged_quantities(of_model, earlier)) > 0.0
 
 
-def test_what_is_judged():
+def test_chains_are_judged_by_theta_or_else_by_f():
     """theta where there is any; else the log-likelihood, and values all over the rows."""
     X, y = toy_classes(40, 2, seed=0)
     free, fixed = make_model(X, y), make_model(X, y, kernel=KERNEL)
@@ -92,8 +93,6 @@ def test_more_draws_make_better_predictions():
 
 def test_draws_that_do_not_fit_together_are_averaged_some_at_a_time(monkeypatch):
     """In parts of any size, from other random numbers, to the same within their error."""
-    from skgpmcmc.prediction import groups
-
     model = fit(n_draws=300, n_warmup=5, predict_cache_bytes=0)
     X_new = np.random.default_rng(0).uniform(size=(5, 2))
     whole = model.predict_proba(X_new)

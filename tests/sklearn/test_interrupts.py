@@ -15,10 +15,11 @@ from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.estimators import _base
 from skgpmcmc.samplers import Interweaving, PseudoMarginal
 
-from ..helpers import rounds_of
+from .conftest import ROUND_LENGTH, AtRound, interrupt
 
 # A few draws are enough here; that chains converge is tested elsewhere.
 pytestmark = [
+    pytest.mark.usefixtures("short_rounds"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
     pytest.mark.skipif(
         not hasattr(signal, "setitimer") or threading.current_thread().name != "MainThread",
@@ -26,24 +27,20 @@ pytestmark = [
     ),
 ]
 
-ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
-
 # Workers that are ended have to be started again, which takes seconds.
 N_JOBS = [1, pytest.param(2, marks=pytest.mark.statistical)]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _short_rounds():
-    with rounds_of(ROUND_LENGTH):
-        yield
 
 
 @contextmanager
 def ctrl_c_after(seconds):
     """What Ctrl-C does, so many seconds after `arm` is called."""
+
+    def arm():
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     try:
-        yield lambda: signal.setitimer(signal.ITIMER_REAL, seconds)
+        yield arm
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
@@ -58,27 +55,6 @@ def moons():
     return make_moons(40, noise=0.15, random_state=0)
 
 
-class AfterDraws:
-    """Calls a function at the end of the first round of draws."""
-
-    def __init__(self, n_rounds_before, action):
-        self.n_rounds_before, self.action = n_rounds_before, action
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        of_first = context.task_name.startswith("round") and context.parent.task_id == 0
-        if of_first and context.task_id == self.n_rounds_before:
-            self.action()
-
-
 @pytest.mark.filterwarnings("ignore:This fit will be long")  # it would be, on a slow machine
 @pytest.mark.parametrize("n_jobs", N_JOBS)
 def test_a_signal_in_a_round_keeps_the_complete_ones(n_jobs):
@@ -87,7 +63,7 @@ def test_a_signal_in_a_round_keeps_the_complete_ones(n_jobs):
     few = {"priors": "paper", "max_predict_draws": 20}  # under wider ones, few draws score less
     model = quick(n_draws=1000 * ROUND_LENGTH, n_jobs=n_jobs, **few)
     with ctrl_c_after(0.2) as arm, pytest.warns(UserWarning, match="Sampling was interrupted"):
-        model.set_callbacks(AfterDraws(n_before, arm)).fit(X, y)
+        model.set_callbacks(AtRound(n_before, arm)).fit(X, y)
     kept = model.theta_samples_.shape[1]
     assert kept % ROUND_LENGTH == 0
     assert ROUND_LENGTH <= kept < 1000 * ROUND_LENGTH
@@ -122,15 +98,11 @@ def exact(**changes):
     return quick(**settings, n_chains=1, n_draws=ROUND_LENGTH, **changes)
 
 
-def interrupted(*arguments):
-    raise KeyboardInterrupt
-
-
 def test_an_interrupt_after_the_last_draw_loses_nothing(monkeypatch):
     X, y = moons()
     uncut = exact().fit(X, y)
     with monkeypatch.context() as patch:
-        patch.setattr(_base, "find_density_arrays", interrupted)
+        patch.setattr(_base, "find_density_arrays", interrupt)
         with pytest.warns(UserWarning, match="all draws are kept"):
             model = exact().fit(X, y)
     assert_array_equal(model.theta_samples_, uncut.theta_samples_)
@@ -140,8 +112,7 @@ def test_an_interrupt_after_the_last_draw_loses_nothing(monkeypatch):
 
 def test_after_an_interrupt_nothing_long_is_begun(monkeypatch):
     X, y = moons()
-    n_before = WALK.n_set_up_rounds(12)
-    callback = AfterDraws(n_before, interrupted)
+    callback = AtRound(WALK.n_set_up_rounds(12), interrupt)
     with monkeypatch.context() as patch:
         patch.setattr(_base, "find_density_arrays", None)
         with pytest.warns(UserWarning, match="Sampling was interrupted"):

@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 from scipy import stats
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPRegressor
 from skgpmcmc.approximations import Exact
-from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.run import with_latent_draws
 
 from ..helpers import P_LIMIT, short_chains
@@ -100,24 +99,3 @@ def test_leave_one_out_draws_them_too(fitted):
     _ = asked.latent_samples_
     assert_array_equal(asked.loo("psis").elpd_i, found.elpd_i)
     assert_array_equal(model.loo().elpd_i, integrated.elpd_i)
-
-
-@short_chains()
-def test_fixed_hyper_parameters_record_draws(data):
-    """They are what chains are judged by."""
-    kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
-    likelihood = Gaussian(0.3)
-    model = BayesianGPRegressor(kernel, **QUICK)
-    assert model.fit(*data).latent_samples_.shape == (2, 60, 25)
-    assert likelihood.parameters
-
-
-@short_chains()
-def test_draws_where_K_has_no_inverse(data):
-    """Equal rows, which do not keep chains from anywhere, have equal values."""
-    X, y = data
-    X = X[np.arange(25) % 10]
-    model = BayesianGPRegressor(KERNEL, **QUICK).fit(X, y)
-    f = model.latent_samples_
-    assert np.isfinite(f).all()
-    assert_allclose(f[:, :, 10:20], f[:, :, :10], rtol=1e-8)

@@ -2,18 +2,16 @@
 
 import os
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.baselines import EPMLClassifier
 from skgpmcmc.run import memory
 from skgpmcmc.samplers import SAMPLERS
 
-from ..helpers import in_one_test
+from ..helpers import in_one_test, short_chains
 
 RNG = np.random.default_rng(0)
 
@@ -91,29 +89,28 @@ def test_draws_alone_can_be_too_many(machine):
     assert "fewer draws (n_draws)" in message
 
 
-def test_a_warm_up_without_end_is_refused():
-    message = refused(BayesianGPClassifier(n_warmup=10**30, n_chains=1), *data(2000))
-    assert "less warm-up (n_warmup)" in message
-
-
-def test_particles_without_end_are_refused():
-    message = refused(BayesianGPClassifier(n_importance=10**30), *data(2000))
-    assert "fewer importance draws (n_importance)" in message
+@in_one_test(
+    "settings, advice",
+    [
+        ({"n_warmup": 10**30, "n_chains": 1}, "less warm-up (n_warmup)"),
+        ({"n_importance": 10**30}, "fewer importance draws (n_importance)"),
+    ],
+)
+def test_numbers_without_end_are_refused(settings, advice):
+    assert advice in refused(BayesianGPClassifier(**settings), *data(2000))
 
 
 @pytest.mark.parametrize("there", [None, 8 * 2000**2])
 def test_a_fit_that_is_small_enough_goes_on(there, machine):
     machine(there)
     X, y = data(30)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with short_chains():
         BayesianGPClassifier(sampler="asis", n_draws=5, n_warmup=5, n_chains=2).fit(X, y)
 
 
 def test_joint_draws_at_too_many_rows(machine):
     X, y = data(30)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with short_chains():
         model = BayesianGPRegressor(sampler="asis", n_draws=5, n_warmup=5).fit(X, y)
     machine(1e9)
     far, _ = data(10_000)
@@ -134,16 +131,21 @@ def test_the_memory_of_this_machine():
     assert there is None or there == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-@in_one_test("failure", [ValueError, OSError, AttributeError])
-def test_a_system_that_does_not_say(failure, monkeypatch):
+def raising(failure):
     def unknown(name):
         raise failure
 
-    monkeypatch.setattr(os, "sysconf", unknown)
+    return unknown
+
+
+@in_one_test(
+    "answer",
+    [
+        *map(raising, (ValueError, OSError, AttributeError)),
+        {"SC_PHYS_PAGES": -1, "SC_PAGE_SIZE": 4096}.get,
+    ],
+)
+def test_a_system_that_does_not_say_what_it_has_is_no_obstacle(answer, monkeypatch):
+    monkeypatch.setattr(os, "sysconf", answer)
     assert memory.machine_bytes() is None
     memory.require_memory("Anything", 10**9, 1.0)
-
-
-def test_a_system_that_answers_minus_one(monkeypatch):
-    monkeypatch.setattr(os, "sysconf", {"SC_PHYS_PAGES": -1, "SC_PAGE_SIZE": 4096}.get)
-    assert memory.machine_bytes() is None

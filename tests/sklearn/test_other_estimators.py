@@ -10,14 +10,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import integrate, stats
 from sklearn.base import clone
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import d2_tweedie_score
-from sklearn.model_selection import KFold, cross_val_score
 
 from skgpmcmc import (
     BayesianGPClassifier,
@@ -35,6 +31,9 @@ from ..helpers import in_one_test, short_chains
 from .conftest import ESTIMATORS as NAMES
 from .conftest import EXPOSURE_NEW, ORDER
 from .conftest import N as N_SHARED
+
+# A few draws are enough here.
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 N = 20
 X = np.sort(np.random.default_rng(0).uniform(0.0, 4.0, N))[:, None]
@@ -76,6 +75,7 @@ def targets(seed=1):
 
 
 ESTIMATORS = list(targets())
+LETTERS = np.array(["a", "b", "c"])[targets()[BayesianGPOrdinalClassifier]]
 
 
 # --- all of them ----------------------------------------------------------------------------------
@@ -89,45 +89,19 @@ def plain(cls):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_fitted_attributes(models, name):
-    own = models(name)
-    est = own.model
+def test_fitted_attributes_have_the_shapes_of_draws_and_rows(models, name):
+    est, X = models(name).model, models(name).X
     n_chains, n_draws, p = est.theta_samples_.shape
     assert (n_chains, n_draws) == (2, est.n_draws)
     assert p == len(est.hyperparameter_names_) == len(est.diagnostics_.r_hat)
     assert est.latent_samples_.shape == (2, est.n_draws, N_SHARED)
     assert set(est.priors_) == {name.split("[")[0] for name in est.hyperparameter_names_}
     assert est.kernel_.theta.shape == (2,)
-    mean, var = est.latent_mean_and_variance(own.X)
+    mean, var = est.latent_mean_and_variance(X)
     assert_allclose(mean, est.latent_samples_.mean(axis=(0, 1)), atol=6.0 * np.sqrt(var.max() / 20))
-    draws = est.sample_latent(own.X_new, 30, 0)
-    assert draws.shape == (4, 30)
-    assert_array_equal(draws, est.sample_latent(own.X_new, 30, 0))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_predictions_depend_on_each_row_alone(models, name):
-    own = models(name)
-    labels = hasattr(own.model, "predict_proba")
-
-    def predicted(rows):
-        if labels:
-            return own.model.predict_proba(own.X_new[rows])
-        given = {key: value[rows] for key, value in own.new_arguments.items()}
-        return own.model.predict(own.X_new[rows], **given)
-
-    together = predicted(np.arange(4))
-    order = [3, 0, 2, 1]
-    assert_allclose(predicted(order), together[order], rtol=1e-10)
-    for i in range(4):
-        assert_allclose(predicted([i])[0], together[i], rtol=1e-10)
-    if labels:
-        expected = own.model.classes_[together.argmax(axis=1)]
-        assert_array_equal(own.model.predict(own.X_new[order]), expected[order])
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-@short_chains()
 def test_rows_of_weight_zero_are_not_there(cls):
     y = targets()[cls]
     odd, of_odd = np.concatenate([[[50.0]], X, [[-9.0], X[7]]]), np.concatenate([y[:1], y, y[:2]])
@@ -143,7 +117,6 @@ def test_rows_of_weight_zero_are_not_there(cls):
         assert len(np.unique(aside)) == 12
 
 
-@short_chains()
 def test_rows_of_weight_zero_have_no_variance_either():
     """An object that knows something of each row forgets those that are dropped."""
     y, variance, kept = targets()[BayesianGPRegressor], np.linspace(0.0, 1.0, N), np.ones(N)
@@ -160,46 +133,31 @@ def test_rows_of_weight_zero_have_no_variance_either():
     assert_array_equal(by_name.theta_samples_, of_some.theta_samples_)
 
 
-@dataclass(frozen=True, eq=False)
-class CountsWithRows(Poisson):
-    """Counts that know something of each row."""
+def knowing_rows(kind):
+    """A likelihood of somebody's own that knows something of each row."""
 
-    known: object = None
+    @dataclass(frozen=True, eq=False)
+    class KnowingRows(kind):
+        known: object = None
 
-    def of_rows(self, rows):
-        return replace(self, known=self.known[rows])
+        def of_rows(self, rows):
+            return replace(self, known=self.known[rows])
 
-
-@dataclass(frozen=True, eq=False)
-class LabelsWithRows(Probit):
-    """Labels that know something of each row."""
-
-    known: object = None
-
-    def of_rows(self, rows):
-        return replace(self, known=self.known[rows])
+    return KnowingRows(known=np.arange(N))
 
 
 @pytest.mark.parametrize(
     ("cls", "likelihood"),
-    [(BayesianGPPoissonRegressor, CountsWithRows), (BayesianGPClassifier, LabelsWithRows)],
+    [(BayesianGPPoissonRegressor, Poisson), (BayesianGPClassifier, Probit)],
 )
-@short_chains()
 def test_own_likelihoods_forget_the_rows_of_weight_zero(cls, likelihood):
     kept = np.ones(N)
     kept[[3, 11, 12]] = 0.0
-    est = quickest(cls).set_params(likelihood=likelihood(known=np.arange(N)))
+    est = quickest(cls).set_params(likelihood=knowing_rows(likelihood))
     est.fit(X, targets()[cls], sample_weight=kept)
     own = est._sampling.run.models[0].model
     assert_array_equal(np.sort(own.likelihood.known), np.flatnonzero(kept))
     assert_array_equal(X[own.likelihood.known], own.covariance.X)
-
-
-@pytest.mark.parametrize("cls", ESTIMATORS)
-@short_chains()
-def test_weights_of_one_are_none(cls):
-    one = quickest(cls).fit(X, targets()[cls], sample_weight=np.ones(N))
-    assert_array_equal(one.theta_samples_, plain(cls).theta_samples_)
 
 
 IMPOSSIBLE_WEIGHTS = [
@@ -211,14 +169,13 @@ IMPOSSIBLE_WEIGHTS = [
 
 
 @in_one_test("cls, case", product(ESTIMATORS, IMPOSSIBLE_WEIGHTS))
-def test_impossible_weights(cls, case):
+def test_impossible_weights_are_named(cls, case):
     weight, message = case
     with pytest.raises(ValueError, match=message):
         cls(**QUICK).fit(X, targets()[cls], sample_weight=weight)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-@short_chains()
 def test_larger_weights_mean_less_spread(cls):
     y = targets()[cls]
     model = cls(**{**settings_of(cls), "kernel": FIXED, "n_draws": 20})
@@ -230,7 +187,7 @@ def test_larger_weights_mean_less_spread(cls):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_leave_one_out(models, name):
+def test_leave_one_out_is_within_its_draws_and_below_the_fit(models, name):
     own = models(name)
     result, of_draws = own.model.loo(), own.model.loo("psis")
     assert result.elpd_i.shape == result.pareto_k.shape == (N_SHARED,)
@@ -261,8 +218,7 @@ def test_results_show_what_print_shows(models, name):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-@short_chains()
-def test_warm_start_continues(cls):
+def test_a_warm_start_is_one_longer_fit_and_refuses_other_weights(cls):
     y, whole = targets()[cls], plain(cls)
     parts = quickest(cls, n_draws=4, warm_start=True).fit(X, y)
     parts.set_params(n_draws=6).fit(X, y)
@@ -272,148 +228,74 @@ def test_warm_start_continues(cls):
         parts.set_params(n_draws=20).fit(X, y, sample_weight=np.arange(1.0, N + 1.0))
 
 
-# --- regression -----------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
-def closed_form(y, noise_var, X_at):
-    """scikit-learn's regressor with the same kernel and known noise."""
-    peer = GaussianProcessRegressor(FIXED, alpha=noise_var, optimizer=None).fit(X, y)
-    return peer.predict(X_at, return_std=True)
-
-
-@pytest.mark.parametrize("sampler", ["collapsed", "pm"])
-def test_with_everything_fixed_predictions_are_the_closed_form(sampler):
-    y = F + 0.3 * np.random.default_rng(0).standard_normal(N)
-    reg = BayesianGPRegressor(
-        FIXED, likelihood=Gaussian(0.3, fixed=True), sampler=sampler, normalize_y=False, **QUICK
-    ).fit(X, y)
-    assert reg.theta_samples_.shape == (2, 40, 0)
-    mean, std = closed_form(y, 0.09, X_NEW)
-    found, spread = reg.predict(X_NEW, return_std=True)
-    if sampler == "pm":  # f is averaged over about a hundred draws, whose mean is off by this much
-        error = 4.0 * std / np.sqrt(80)
-        assert np.all(np.abs(found - mean) < error)
-        assert_allclose(spread, np.sqrt(std**2 + 0.09), rtol=0.25)
-        return
-    assert_allclose(found, mean, atol=1e-10)
-    assert_allclose(spread, np.sqrt(std**2 + 0.09), atol=1e-10)
-    expected = stats.norm(found, spread).logpdf([0.1, 0.2, -1.0, 0.0])
-    assert_allclose(reg.log_predictive_density(X_NEW, [0.1, 0.2, -1.0, 0.0]), expected, atol=1e-8)
-    quantiles = reg.predict(X_NEW, return_quantiles=[0.05, 0.5, 0.9])[1]
-    assert_allclose(quantiles, stats.norm(found, spread).ppf([[0.05], [0.5], [0.9]]), atol=1e-8)
-
-
-@short_chains()
-def test_known_variances_add_up():
-    y = F + 0.3 * np.random.default_rng(0).standard_normal(N)
-    rows = np.linspace(0.01, 0.4, N)
-    reg = BayesianGPRegressor(FIXED, alpha=0.02, normalize_y=False, **QUICK)
-    reg.set_params(priors={"noise_scale": stats.lognorm(0.01, scale=0.1)})
-    reg.fit(X, y, noise_variance=rows)
-    mean, std = closed_form(y, rows + 0.02 + 0.01, X_NEW)
-    found, spread = reg.predict(X_NEW, return_std=True)
-    assert_allclose(found, mean, atol=0.01)
-    assert_allclose(
-        spread, np.sqrt(std**2 + 0.03), rtol=0.01
-    )  # new rows have no variance of theirs
-
-
-@short_chains()
-def test_units_of_y_do_not_matter():
-    """To the last bit for a power of two, which rounds nothing."""
-    y = targets()[BayesianGPRegressor]
-    settings = {**QUICK, "kernel": FREE, "n_draws": 13}
-    one, other = (BayesianGPRegressor(**settings).fit(X, scale * y) for scale in (1.0, 128.0))
-    assert_array_equal(other.theta_samples_, one.theta_samples_)
-    assert_allclose(other.latent_samples_, 128.0 * one.latent_samples_, rtol=1e-12)
-    for got, expected in zip(
-        other.predict(X_NEW, return_std=True), one.predict(X_NEW, return_std=True), strict=True
-    ):
-        assert_allclose(got, 128.0 * expected, rtol=1e-10)
-    at = one.predict(X_NEW)
-    assert_allclose(
-        other.log_predictive_density(X_NEW, 128.0 * at),
-        one.log_predictive_density(X_NEW, at) - np.log(128.0),
-        rtol=1e-10,
-    )
-    assert other.loo().elpd == pytest.approx(one.loo().elpd - N * np.log(128.0), rel=1e-10)
-
-
-@pytest.mark.parametrize(("name", "sampler"), [("regressor", "default"), ("student_t", "walk")])
-def test_quantiles_and_densities_belong_together(models, name, sampler):
-    reg = models(name, sampler).model
-    row = models(name).X_new[[1]]
-    probabilities = [0.05, 0.5, 0.95]
-    _, quantiles = reg.predict(row, return_quantiles=probabilities)
-    low, middle, high = quantiles[:, 0]
-    assert low < middle < high
-    span = high - low
-    far, near = span * np.arange(1.5, 12.0), span * np.linspace(-1.5, 1.5, 101)
-    y = middle + np.unique(np.concatenate([-far, near, far]))
-    density = np.exp(reg.log_predictive_density(np.repeat(row, len(y), axis=0), y))
-    below = integrate.cumulative_trapezoid(density, y, initial=0.0)
-    found = np.interp(quantiles[:, 0], y, below)
-    # Quantiles of the t are those of the draws' own f, densities average over more of them.
-    assert_allclose(found, probabilities, atol=5e-3 if name == "regressor" else 0.06)
-
-
-def test_draws_of_targets(models):
-    own = models("regressor", "default")
-    draws = own.model.sample_y(own.X_new, 4000, 0)
-    assert draws.shape == (4, 4000)
-    # Their law is tested against closed forms in the tests of the room `prediction`.
-    mean, std = own.model.predict(own.X_new, return_std=True)
-    assert_allclose(draws.mean(axis=1), mean, atol=5.0 * std.max() / np.sqrt(4000))
+REFUSED = [
+    (
+        BayesianGPRegressor,
+        [
+            ({"alpha": -1.0}, {}, r"alpha must be a number in \[0, inf\); got -1.0"),
+            (
+                {"likelihood": "student_t", "sampler": "collapsed"},
+                {},
+                '"collapsed" integrates',
+            ),
+            (
+                {"likelihood": "student_t"},
+                {"noise_variance": np.ones(N)},
+                "variances of Gaussian noise",
+            ),
+            ({"likelihood": "probit"}, {}, "likelihood must be one of"),
+            ({"likelihood": Poisson()}, {}, "counts.*use normalize_y=False"),
+            ({"likelihood": Poisson(), "normalize_y": False}, {}, "y must consist of counts"),
+            ({"approximation": EP()}, {}, "no effect, as sampler=Collapsed uses no approximation"),
+            ({"approximation": "vb"}, {}, "approximation must be one of.*got 'vb'"),
+            ({"normalize_y": "yes"}, {}, "normalize_y must be True or False"),
+            ({}, {"noise_variance": -np.ones(N)}, "noise_variance must be finite and not negative"),
+            (
+                {"likelihood": Gaussian(row_variance=np.ones(N + 2))},
+                {},
+                r"likelihood\.row_variance must have one number per row of X, shape \(20,\)",
+            ),
+        ],
+    ),
+    (
+        BayesianGPPoissonRegressor,
+        [
+            ({}, {"y": np.full(N, 1.5)}, 'got 1.5 in row 0. Use fractional_counts="allow"'),
+            ({}, {"y": -np.ones(N)}, "counts: integers >= 0"),
+            ({"fractional_counts": "allow"}, {"y": -np.ones(N)}, "got -1 in row 0"),
+            ({"fractional_counts": "no"}, {}, "fractional_counts must be"),
+            ({}, {"exposure": np.zeros(N)}, "exposure must be finite and positive"),
+            ({}, {"exposure": np.ones(3)}, "exposure must have one number per row"),
+            ({"likelihood": "probit"}, {}, "likelihood must be one of"),
+            ({"sampler": "collapsed"}, {}, "sampler must be one of"),
+        ],
+    ),
+    (
+        BayesianGPOrdinalClassifier,
+        [
+            ({}, {"y": LETTERS}, "class_order=None sorts numbers"),
+            ({"class_order": ["a", "b"]}, {"y": LETTERS}, "labels .* that class_order"),
+            ({"class_order": list("abbc")}, {"y": LETTERS}, "must name every class once"),
+            ({"thresholds": [1.0, 0.0]}, {}, "2 increasing numbers"),
+            ({"thresholds": [1.0]}, {}, "2 increasing numbers"),
+        ],
+    ),
+    (BayesianGPVolatilityRegressor, [({}, {"y": np.zeros(N)}, "y is zero in every row")]),
+]
 
 
 @in_one_test(
-    "settings, fit, message",
-    [
-        ({"alpha": -1.0}, {}, r"alpha must be a number in \[0, inf\); got -1.0"),
-        (
-            {"likelihood": "student_t", "sampler": "collapsed"},
-            {},
-            'sampler="collapsed" integrates f out',
-        ),
-        (
-            {"likelihood": "student_t"},
-            {"noise_variance": np.ones(N)},
-            "variances of Gaussian noise",
-        ),
-        ({"likelihood": "probit"}, {}, "likelihood must be one of"),
-        ({"likelihood": Poisson()}, {}, "counts.*use normalize_y=False"),
-        (
-            {"likelihood": Poisson(), "normalize_y": False},
-            {},
-            "y must consist of counts",
-        ),
-        ({"approximation": EP()}, {}, "has no effect, as sampler=Collapsed uses no approximation"),
-        ({"approximation": "vb"}, {}, "approximation must be one of.*got 'vb'"),
-        ({"normalize_y": "yes"}, {}, "normalize_y must be True or False"),
-        ({}, {"noise_variance": -np.ones(N)}, "noise_variance must be finite and not negative"),
-        (
-            {"likelihood": Gaussian(row_variance=np.ones(N + 2))},
-            {},
-            r"likelihood\.row_variance must have one number per row of X, shape \(20,\)",
-        ),
-    ],
+    "cls, settings, fit, message", [(cls, *case) for cls, cases in REFUSED for case in cases]
 )
-def test_what_regression_refuses(settings, fit, message):
+def test_what_cannot_work_is_refused(cls, settings, fit, message):
     with pytest.raises(ValueError, match=message):
-        BayesianGPRegressor(**QUICK, **settings).fit(X, targets()[BayesianGPRegressor], **fit)
-
-
-@short_chains()
-@pytest.mark.filterwarnings("ignore:The kernel has a WhiteKernel:UserWarning")
-def test_a_kernel_with_noise_of_its_own():
-    kernel = FREE + WhiteKernel(0.1, "fixed")
-    reg = quickest(BayesianGPRegressor, kernel=kernel).fit(X, targets()[BayesianGPRegressor])
-    assert np.isfinite(reg.predict(X_NEW)).all()
+        cls(**QUICK, **settings).fit(X, **{"y": targets()[cls], **fit})
 
 
 # --- counts ---------------------------------------------------------------------------------------
-
-EXPOSURE = np.random.default_rng(5).uniform(0.5, 4.0, N)
 
 
 def test_exposure_multiplies_the_rate(models):
@@ -437,42 +319,6 @@ def test_exposure_multiplies_the_rate(models):
     assert_allclose(np.exp(found), proba[[0, 1], [3, 4]], rtol=1e-9)
 
 
-@short_chains()
-def test_routed_exposure_is_a_split_by_hand():
-    y = np.random.default_rng(1).poisson(EXPOSURE * np.exp(1.0 + F))
-    reg = quickest(BayesianGPPoissonRegressor)
-    folds = KFold(2, shuffle=True, random_state=0)
-    with sklearn.config_context(enable_metadata_routing=True):
-        routed = clone(reg).set_fit_request(exposure=True).set_score_request(exposure=True)
-        scores = cross_val_score(routed, X, y, cv=folds, params={"exposure": EXPOSURE})
-    by_hand = [
-        clone(reg)
-        .fit(X[train], y[train], exposure=EXPOSURE[train])
-        .score(X[test], y[test], exposure=EXPOSURE[test])
-        for train, test in folds.split(X)
-    ]
-    assert_allclose(scores, by_hand, rtol=1e-12)
-
-
-@in_one_test(
-    "settings, y, fit, message",
-    [
-        ({}, np.full(N, 1.5), {}, 'got 1.5 in row 0. Use fractional_counts="allow"'),
-        ({}, np.full(N, -1.0), {}, "counts: integers >= 0"),
-        ({"fractional_counts": "allow"}, np.full(N, -1.0), {}, "got -1 in row 0"),
-        ({"fractional_counts": "no"}, np.ones(N), {}, "fractional_counts must be"),
-        ({}, np.ones(N), {"exposure": np.zeros(N)}, "exposure must be finite and positive"),
-        ({}, np.ones(N), {"exposure": np.ones(3)}, "exposure must have one number per row"),
-        ({"likelihood": "probit"}, np.ones(N), {}, "likelihood must be one of"),
-        ({"sampler": "collapsed"}, np.ones(N), {}, "sampler must be one of"),
-    ],
-)
-def test_what_counts_refuse(settings, y, fit, message):
-    with pytest.raises(ValueError, match=message):
-        BayesianGPPoissonRegressor(**QUICK, **settings).fit(X, y, **fit)
-
-
-@short_chains()
 def test_averages_of_counts_are_also_allowed_with_a_likelihood_object():
     averages = np.full(N, 1.5)
     settings = {"likelihood": "poisson", "fractional_counts": "allow"}
@@ -481,28 +327,14 @@ def test_averages_of_counts_are_also_allowed_with_a_likelihood_object():
     assert_allclose(by_object.fit(X, averages).predict(X), by_name.fit(X, averages).predict(X))
 
 
-@short_chains()
-def test_no_counts_at_all():
+def test_counts_that_are_all_zero_have_a_low_rate():
     reg = BayesianGPPoissonRegressor(**WALK).fit(X, np.zeros(N))
     assert np.all(reg.predict(X) < 0.5)
-
-
-@short_chains()
-def test_negative_binomial_infers_a_shape():
-    y = np.random.default_rng(1).negative_binomial(1.0, 1.0 / (1.0 + np.exp(2.0 + F)))
-    reg = BayesianGPPoissonRegressor(**WALK).fit(X, y)
-    assert reg.hyperparameter_names_[-1] == "shape"
-    # Wider than Poisson counts of the same mean.
-    plain = BayesianGPPoissonRegressor(likelihood="poisson", **WALK).fit(X, y)
-    high = 60
-    wide, narrow = (est.predict_count_proba(X[[15]], [high])[0, 0] for est in (reg, plain))
-    assert wide > narrow
 
 
 # --- ordered classes ------------------------------------------------------------------------------
 
 
-@short_chains()
 def test_thresholds_are_inferred_or_given():
     y = targets()[BayesianGPOrdinalClassifier]
     few = {**WALK, "priors": "paper"}  # a walk this short goes nowhere from wider ones
@@ -517,7 +349,7 @@ def test_thresholds_are_inferred_or_given():
         assert clf.score(X, y) > 0.5
 
 
-def test_strings_in_their_order(models):
+def test_a_class_order_only_renames_the_classes(models):
     named, numbered = models("ordinal_names"), models("ordinal")
     clf, numbers = named.model, numbered.model
     assert_array_equal(clf.classes_, ORDER)
@@ -544,7 +376,6 @@ ORDERED_TYPES = {
 
 
 @in_one_test("y", ORDERED_TYPES.values(), ids=list(ORDERED_TYPES))
-@short_chains()
 def test_an_ordered_type_has_the_order_of_classes(y):
     clf = quickest(BayesianGPOrdinalClassifier).fit(X, y)
     assert_array_equal(clf.classes_, LEVELS[1:])
@@ -556,7 +387,6 @@ def test_an_ordered_type_has_the_order_of_classes(y):
     assert_array_equal(clf.log_predictive_density(X, y), density)
 
 
-@short_chains()
 def test_a_given_order_and_that_of_the_rows_come_before_that_of_a_type():
     y = ORDERED_TYPES["categorical"]
     given = quickest(BayesianGPOrdinalClassifier, class_order=LEVELS[:0:-1]).fit(X, y)
@@ -568,7 +398,6 @@ def test_a_given_order_and_that_of_the_rows_come_before_that_of_a_type():
 
 
 @in_one_test("y", [pd.Categorical(LABELS, LEVELS), pl.Series(LABELS, dtype=pl.Categorical)])
-@short_chains()
 def test_categories_without_an_order_are_labels(y):
     with pytest.raises(ValueError, match=r"class_order=None sorts numbers.*an ordered Categorical"):
         quickest(BayesianGPOrdinalClassifier).fit(X, y)
@@ -577,24 +406,7 @@ def test_categories_without_an_order_are_labels(y):
     assert set(clf.predict(X_NEW)) <= set(LEVELS)
 
 
-@in_one_test(
-    "settings, message",
-    [
-        ({}, "class_order=None sorts numbers"),
-        ({"class_order": ["a", "b"]}, "labels .* that class_order"),
-        ({"class_order": ["a", "b", "b", "c"]}, "class_order must name every class once"),
-        ({"class_order": ["a", "b", "c"], "thresholds": [1.0, 0.0]}, "2 increasing numbers"),
-        ({"class_order": ["a", "b", "c"], "thresholds": [1.0]}, "2 increasing numbers"),
-    ],
-)
-def test_what_ordered_classes_refuse(settings, message):
-    y = np.array(["a", "b", "c"])[targets()[BayesianGPOrdinalClassifier]]
-    with pytest.raises(ValueError, match=message):
-        BayesianGPOrdinalClassifier(**QUICK, **settings).fit(X, y)
-
-
-@short_chains()
-def test_a_class_that_no_row_has():
+def test_a_class_that_no_row_has_gets_a_probability():
     y = 2.0 * (targets()[BayesianGPOrdinalClassifier] > 0)
     clf = quickest(BayesianGPOrdinalClassifier, class_order=[0, 1, 2]).fit(X, y)
     assert clf.predict_proba(X_NEW).shape == (4, 3)
@@ -603,7 +415,6 @@ def test_a_class_that_no_row_has():
 # --- volatility -----------------------------------------------------------------------------------
 
 
-@short_chains()
 def test_volatility_is_the_standard_deviation_of_y(models):
     own = models("volatility")
     est, y = own.model, own.y
@@ -613,11 +424,8 @@ def test_volatility_is_the_standard_deviation_of_y(models):
     assert scaled.score(own.X, 100.0 * y) == pytest.approx(shifted, abs=0.1)
 
 
-@short_chains()
 def test_returns_of_zero_are_no_proof_of_no_risk():
     y = targets()[BayesianGPVolatilityRegressor].copy()
     y[[4, 9]] = 0.0
     est = BayesianGPVolatilityRegressor(**WALK).fit(X, y)
     assert est.predict(X[[4]])[0] > 0.02 * np.sqrt(np.mean(y**2))
-    with pytest.raises(ValueError, match="y is zero in every row"):
-        BayesianGPVolatilityRegressor(**QUICK).fit(X, np.zeros(N))

@@ -62,7 +62,7 @@ def expected_parameters(cls):
 
 
 @every_estimator
-def test_signature(cls):
+def test_parameters_have_their_order_and_their_defaults(cls):
     """What a user changes first stands first, and all but the kernel are given by name."""
     parameters = inspect.signature(cls).parameters
     assert {name: p.default for name, p in parameters.items()} == expected_parameters(cls)

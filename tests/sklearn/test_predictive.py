@@ -103,17 +103,6 @@ def test_quantiles_are_those_of_the_mixture(fitted, mixtures, name):
         assert np.all(mixtures[name].cdf(values - 1.0) < probability)
 
 
-@pytest.mark.parametrize("name", [*NUMBERS, "ordinal"])
-def test_spread_and_quantiles_depend_on_each_row_alone(fitted, name):
-    both = {"return_std": True, "return_quantiles": PROBABILITIES}
-    _, std, found = fitted(name).predict(X_NEW, **both, **asked(name))
-    for i in (0, 3):
-        own = {key: values[[i]] for key, values in asked(name).items()}
-        _, alone, values = fitted(name).predict(X_NEW[[i]], **both, **own)
-        assert_allclose(alone, std[[i]], rtol=1e-10)
-        assert_allclose(values[:, 0], found[:, i], rtol=1e-8, atol=1e-10)
-
-
 @pytest.mark.parametrize("name", ["student_t", "poisson"])
 def test_few_terms_of_a_distribution_function_are_as_good_as_all(models, name, monkeypatch):
     """Each theta has fifty or more, and a few of them stand for those."""
@@ -203,7 +192,7 @@ def test_spread_of_ordered_labels(fitted):
 
 
 @in_one_test("name", [*NUMBERS, "ordinal"])
-def test_impossible_probabilities(fitted, name):
+def test_impossible_probabilities_of_quantiles_are_named(fitted, name):
     with pytest.raises(ValueError, match="return_quantiles must be probabilities"):
         fitted(name).predict(X_NEW, return_quantiles=[0.5, 1.0])
 

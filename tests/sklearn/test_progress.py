@@ -3,40 +3,30 @@
 import itertools
 import re
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from sklearn.datasets import make_moons
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.chain import time_limit
-from skgpmcmc.chain.executor import ITERATIONS_PER_EVALUATION, TaskResult
-from skgpmcmc.chain.time_limit import TimeLimit
+from skgpmcmc.chain.executor import ITERATIONS_PER_EVALUATION
 from skgpmcmc.numerics import roots
-from skgpmcmc.numerics.linalg import OperationCount
 from skgpmcmc.run import chains, convergence, progress, set_ups
 from skgpmcmc.run.progress import WorkPlan
 from skgpmcmc.samplers import PseudoMarginal
 
-from ..helpers import in_one_test, make_model, rounds_of
+from ..helpers import in_one_test, make_model
+from .conftest import ROUND_LENGTH, Callback
 
 # A few draws are enough here; that chains converge is tested elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.usefixtures("short_rounds"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 FIXED = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
-PLAN = WorkPlan(n_rows=1000, n_iterations=5200.0, n_workers=2)
-
-
-ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _short_rounds():
-    with rounds_of(ROUND_LENGTH):
-        yield
 
 
 def moons():
@@ -52,19 +42,14 @@ def learning(**changes):
     return quick(sampler="pm", approximation="laplace", n_chains=1, n_importance=4, **changes)
 
 
-class Rounds:
+class Rounds(Callback):
     """The rounds of the first chain that ended, and what was told with each."""
 
-    def __init__(self):
-        self.announced, self.ended, self.told = None, 0, []
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
+    def __init__(self, *, stop=False):
+        self.announced, self.ended, self.told, self.names, self.stop = None, 0, [], [], stop
 
     def on_fit_task_begin(self, estimator, context):
+        self.names.append(context.task_name)
         if context.task_name == "chain":
             self.announced = context.max_subtasks
 
@@ -72,6 +57,7 @@ class Rounds:
         if context.task_name.startswith("round") and context.parent.task_id == 0:
             self.ended += 1
             self.told.append(metadata)
+        return self.stop
 
 
 # --- the share that is done -----------------------------------------------------------------------
@@ -153,20 +139,23 @@ def test_the_bar_says_how_good_the_draws_are_each_time_they_have_doubled(monkeyp
 # --- how long, and how large ----------------------------------------------------------------------
 
 
-def test_an_effort_grows_with_what_is_planned():
-    one = PLAN.estimate_effort(0.1, "a guess")
-    twice = PLAN._replace(n_iterations=10400.0).estimate_effort(0.1, "a guess")
-    alone = PLAN._replace(n_workers=1).estimate_effort(0.1, "a guess")
-    assert twice.seconds == pytest.approx(2.0 * one.seconds)
-    assert alone.seconds == pytest.approx(2.0 * one.seconds)
-
-
 @in_one_test(
     ("seconds", "words"),
     [(3.21, "3.2 seconds"), (80, "80 seconds"), (720, "12 minutes"), (7200, "2 hours")],
 )
 def test_an_effort_in_words(seconds, words):
-    assert str(progress.Effort(PLAN, seconds, "a guess")) == f"about {words}"
+    plan = WorkPlan(n_rows=1000, n_iterations=5200.0, n_workers=2)
+    assert str(progress.Effort(plan, seconds, "a guess")) == f"about {words}"
+
+
+def test_an_effort_grows_with_iterations_and_shrinks_with_workers():
+    plan = WorkPlan(n_rows=1000, n_iterations=5200.0, n_workers=2)
+    one, twice, alone = (
+        own.estimate_effort(0.1, "a guess").seconds
+        for own in (plan, plan._replace(n_iterations=10400.0), plan._replace(n_workers=1))
+    )
+    assert twice == pytest.approx(2.0 * one)
+    assert alone == pytest.approx(2.0 * one)
 
 
 class Timed:
@@ -202,35 +191,16 @@ def test_an_evaluation_with_some_inputs_tells_of_an_iteration_with_all(
     assert more == pytest.approx(some * 4.0**power)
 
 
-def test_only_calls_that_are_said_to_tell_of_iterations_do():
-    plan, monitor = PLAN._replace(n_workers=1), Listener()
-    seconds = iter([[5.0], [50.0, 6.0, 4.0], [1.0]])
-    workers = SimpleNamespace(replays=False, run=lambda *_: done_in(next(seconds)))
-    rounds = set_ups._SetUpRounds(monitor, 1)
-    work = set_ups._SetUpExecutor(workers, rounds, plan, "", 1)
-    work.map(abs, [(1,)], "search")
-    assert monitor.left == []
-    work.map(abs, [(1,)] * 3, "learning", iterations=2.0)
-    assert monitor.left == [pytest.approx(3.0 * plan.n_iterations)]
-    work.map(abs, [(1,)], "learning", iterations=2.0)
-    assert len(monitor.left) == 1
-
-
-def done_in(seconds):
-    return [TaskResult(None, OperationCount(), each) for each in seconds]
-
-
-def test_verbose_says_how_long_it_takes(capsys):
-    quick().set_params(verbose=1).fit(*moons())
-    first, then, *_ = [line for line in capsys.readouterr().out.splitlines() if "judged by" in line]
+def test_verbose_says_how_long_it_takes_and_how_far_it_is_after_every_round(capsys):
+    model = quick(verbose=1).fit(*moons())
+    out = capsys.readouterr().out
+    assert str(model.diagnostics_) in out
+    said = out.splitlines()
+    first, then, *_ = [line for line in said if "judged by" in line]
     assert first.startswith("BayesianGPClassifier: about ")
     assert "of memory for n = 20 rows and 1 worker, judged by the first evaluations." in first
     assert "judged by the draws so far." in then
-
-
-def test_verbose_says_how_far_it_is_after_every_round(capsys):
-    model = quick(verbose=1).fit(*moons())
-    lines = [line for line in capsys.readouterr().out.splitlines() if "per second" in line]
+    lines = [line for line in said if "per second" in line]
     assert len(lines) == 2
     for n, line in zip((10, 20), lines, strict=True):
         assert line.startswith(f"BayesianGPClassifier: {n} of at most 20 draws per chain, ")
@@ -281,19 +251,18 @@ def test_verbose_says_now_and_then_how_far_a_set_up_is(capsys, monkeypatch):
 
 
 def test_callbacks_are_told_what_a_set_up_does():
-    class Names(Rounds):
-        def on_fit_task_begin(self, estimator, context):
-            super().on_fit_task_begin(estimator, context)
-            names.append(context.task_name)
-
-    names = []
-    learning().set_callbacks(Names()).fit(*moons())
-    assert "round, search for modes: from 1 start with 20 inputs" in names
+    rounds = Rounds()
+    learning().set_callbacks(rounds).fit(*moons())
+    assert "round, search for modes: from 1 start with 20 inputs" in rounds.names
 
 
-def test_callbacks_are_told_how_well_chains_have_mixed():
+def test_callbacks_are_told_how_long_it_takes_and_how_well_chains_have_mixed():
     rounds = Rounds()
     table = quick().set_callbacks(rounds).fit(*moons()).diagnostics_
+    assert rounds.told[0] is None  # nothing has been timed yet
+    left = [told["seconds_left"] for told in rounds.told[1:]]
+    assert min(left[:-1]) > 0.0
+    assert left[-1] == 0.0
     assert "r_hat" not in (rounds.told[-3] or {})  # the set-up has no draws
     assert rounds.told[-1]["r_hat"] == table.r_hat.max()
     assert rounds.told[-1]["ess"] == np.minimum(table.ess_bulk, table.ess_tail).min()
@@ -307,20 +276,8 @@ def test_with_all_hyperparameters_fixed_latent_values_are_what_mixes(capsys):
 
 
 def test_nothing_is_said_unasked_of_a_short_fit(capsys):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        quick().fit(*moons())
+    quick().fit(*moons())  # a warning would be an error
     assert capsys.readouterr().out == ""
-
-
-def test_callbacks_are_told_how_long_it_takes():
-    rounds = Rounds()
-    quick().set_callbacks(rounds).fit(*moons())
-    assert rounds.told[0] is None  # nothing has been timed yet
-    left = [told["seconds_left"] for told in rounds.told[1:]]
-    assert min(left[:-1]) > 0.0
-    assert left[-1] == 0.0
 
 
 LONG = "This fit will be long: about .* for n = 20 rows and 1 worker"
@@ -352,38 +309,13 @@ def test_many_rows_are_warned_of_before_anything_is_evaluated(monkeypatch):
             quick().fit(*moons())
 
 
-class Listener:
-    """A monitor that notes what it is told to expect, and asks to stop."""
-
-    def __init__(self):
-        self.limit, self.left = TimeLimit(), []
-
-    def report_stage(self, stage):
-        pass
-
-    def report_effort(self, what):
-        self.left.append(what.seconds)
-
-    def report_draws(self, progress):
-        pass
-
-    def begin_round(self):
-        pass
-
-    def end_round(self):
-        return True
-
-    def end(self):
-        pass
-
-
 def test_target_ess_shortens_what_is_expected(monkeypatch):
     monkeypatch.setattr(set_ups, "perform", slowed(set_ups.perform))
 
     def first(**changes):
-        listener = Listener()
-        monkeypatch.setattr("skgpmcmc.estimators._base.CallbackMonitor", lambda *_: listener)
-        quick(n_draws=100_000, **changes).fit(*moons())
-        return listener.left[0]
+        rounds = Rounds(stop=True)
+        quick(n_draws=100_000, **changes).set_callbacks(rounds).fit(*moons())
+        return next(told["seconds_left"] for told in rounds.told if told)
 
-    assert first(target_ess=200.0) < 0.1 * first(target_ess=None)
+    with pytest.warns(UserWarning, match="This fit will be long"):
+        assert first(target_ess=200.0) < 0.1 * first(target_ess=None)

@@ -19,8 +19,7 @@ from skgpmcmc.estimators import _saving
 from skgpmcmc.run import records
 
 from ..helpers import in_one_test, short_chains
-from .conftest import CASES, SETTINGS, N
-from .test_states_at_rest import reachable
+from .conftest import CASES, SETTINGS, N, matrices, parts_of
 
 #: The fitted models that go through files: every estimator, and what chains of each kind leave.
 SAVED = {
@@ -48,7 +47,7 @@ def results(own, model):
     given = {key: value[:5] for key, value in own.fit_arguments.items()}
     found = [model.predict(X, **given), model.score(X, y, **given)]
     found.append(model.log_predictive_density(X, y, **given))
-    for part in getattr(model, "estimators_", [model]):
+    for part in parts_of(model):
         found += [*part.latent_mean_and_variance(X), part.sample_latent(X[:3], 2, 0)]
     if hasattr(model, "predict_proba"):
         found.append(model.predict_proba(X))
@@ -110,7 +109,7 @@ def test_what_comes_back_is_the_same(fitted, name):
         copy = through(own.model)
         if through is not joblibbed:  # pickles of another file format
             assert_same(own, copy)
-        for part, mine in zip(getattr(copy, "estimators_", [copy]), own.parts, strict=True):
+        for part, mine in zip(parts_of(copy), own.parts, strict=True):
             assert_array_equal(part.theta_samples_, mine.theta_samples_)
             assert_array_equal(part.latent_samples_, mine.latent_samples_)
             assert str(part.diagnostics_) == str(mine.diagnostics_)
@@ -154,23 +153,15 @@ def arrays_of(model):
     return found
 
 
-def matrices(root):
-    """Square arrays over the training rows, other than distances of X."""
-    objects = list(reachable(root))
-    distances = {id(vars(o).get("_raw_distances")) for o in objects if hasattr(o, "_raw_distances")}
-    arrays = [o for o in objects if isinstance(o, np.ndarray) and id(o) not in distances]
-    return [array for array in arrays if array.shape.count(N) > 1]
-
-
 @every_case
 def test_a_file_has_no_factors_and_draws_once(fitted, name):
     own = fitted(name)
     model = pickled(own.model)
-    parts = getattr(model, "estimators_", [model])
+    parts = parts_of(model)
     for part in parts:
         part.loo() if name not in ("softmax", "classes") else part.predict(own.X)
         _ = part.latent_samples_
-    assert matrices(pickled(model)) == []
+    assert matrices(pickled(model), N) == []
     arrays = arrays_of(model)
     assert not any(array.shape.count(N) > 1 for array in arrays)
     size = parts[0].latent_samples_.size
@@ -182,15 +173,9 @@ def test_a_file_has_no_factors_and_draws_once(fitted, name):
     assert held == (2 if name == "regressor" else len(parts)) + as_one_chain
 
 
-def test_draws_are_found_where_they_are():
+def test_arrays_are_found_where_they_are():
     draws = np.zeros((2, 19, N))
     assert len(arrays_of([draws, draws, draws.copy()])) == 2
-
-
-def test_matrices_are_found_where_they_are():
-    model = BayesianGPClassifier()
-    model.factor_ = np.zeros((2, N, N))
-    assert len(matrices(model)) == 1
 
 
 # --- which files are refused ----------------------------------------------------------------------
@@ -201,17 +186,14 @@ def test_a_file_of_another_format_is_refused(fitted, dump, monkeypatch):
     monkeypatch.setattr(_saving, "FORMAT", 99)
     data = dump(fitted("asis").model)
     monkeypatch.undo()
-    # Its parts may not even exist here.
-    if dump is pickle.dumps:
-        monkeypatch.delattr(records, "SamplingRun")
-    load = (
-        pickle.loads
-        if dump is pickle.dumps
-        else lambda data: skops.io.loads(data, trusted=trusted(data))
-    )
     message = r"BayesianGPClassifier was saved by version .* in format 99, .* reads format 3: read"
-    with pytest.raises(ValueError, match=message):
-        load(data)
+    if dump is pickle.dumps:
+        monkeypatch.delattr(records, "SamplingRun")  # its parts may not even exist here
+        with pytest.raises(ValueError, match=message):
+            pickle.loads(data)
+    else:
+        with pytest.raises(ValueError, match=message):
+            skops.io.loads(data, trusted=trusted(data))
 
 
 def test_a_file_of_another_version_and_the_same_format_is_read(fitted, monkeypatch):
@@ -232,26 +214,20 @@ def test_a_state_that_does_not_say_its_format_is_refused(fitted):
 
 
 @every_case
-def test_a_copy_for_predictions_gives_the_same(fitted, name):
+def test_a_copy_for_predictions_gives_the_same_and_is_small(fitted, name):
+    """X, and of each draw that predictions use: theta, f, what a density is made of."""
     own = fitted(name)
     small = own.model.for_prediction()
     assert type(small) is type(own.model)
     assert str(small.get_params()) == str(own.model.get_params())
     assert str(small.diagnostics_) == str(own.model.diagnostics_)
     assert_same(own, pickled(small.for_prediction()))  # a copy of a copy, too
-
-
-@every_case
-def test_a_copy_for_predictions_is_small(fitted, name):
-    """X, and of each draw that predictions use: theta, f, what a density is made of."""
-    own = fitted(name)
     numbers = sum(
         sum(a.size for a in (p.theta, p.f, p.multiplicity, *p.density_arrays, p.model.y))
         for p in (part._predictor for part in own.parts)
     )
-    size = len(pickle.dumps(own.model.for_prediction()))
-    assert size < 8 * (numbers + own.X.size) + 60_000 * len(own.parts)
-    arrays = arrays_of(own.model.for_prediction())
+    assert len(pickle.dumps(small)) < 8 * (numbers + own.X.size) + 60_000 * len(own.parts)
+    arrays = arrays_of(small)
     assert arrays
     assert not any(array.shape.count(N) > 1 for array in arrays)
 
@@ -271,7 +247,7 @@ def test_a_copy_for_predictions_says_what_it_cannot(fitted, name):
     small = pickled(own.model.for_prediction())
     with pytest.raises(ValueError, match=r"warm_start=True continues .* the full estimator"):
         small.set_params(warm_start=True).fit(own.X, own.y, **own.fit_arguments)
-    for part in getattr(small, "estimators_", [small]):
+    for part in parts_of(small):
         for attribute in ("theta_samples_", "latent_samples_", "marked_samples_"):
             with pytest.raises(AttributeError, match=rf"{attribute} is not in a copy .* the full"):
                 getattr(part, attribute)

@@ -53,18 +53,6 @@ def test_a_grid_over_samplers_approximations_and_numbers_of_draws():
     assert len(set(pm.ravel())) == 4
 
 
-def test_a_grid_over_moves_and_their_acceptance_rates():
-    grid = {"sampler__hyper": ["mh", "slice"], "sampler__target_acceptance": [None, 0.3]}
-    search = GridSearchCV(
-        BayesianGPClassifier(sampler=Ancillary(), **SHORT),
-        grid,
-        cv=2,
-        error_score="raise",
-        refit=False,
-    )
-    assert np.isfinite(search.fit(X, Y).cv_results_["mean_test_score"]).all()
-
-
 NOT_IN_USE = [
     ({"sampler": "asis"}, {"approximation": "ep"}),
     ({"sampler": "asis"}, {"n_importance": 7}),
@@ -142,14 +130,6 @@ def test_a_fit_of_several_classes_and_its_continuation_say_what_is_in_use():
 
 @in_one_test("sampler", ["sa", "aa", "asis", "surr"])
 def test_an_object_that_cannot_be_used_is_refused(sampler):
-    with pytest.raises(
-        ValueError, match=r"approximation=EP\(.*\) has no effect.*approximation=\"auto"
-    ):
+    message = r"approximation=EP\(.*\) has no effect.*approximation=\"auto"
+    with pytest.raises(ValueError, match=message):
         BayesianGPClassifier(sampler=sampler, approximation=EP(), **SHORT).fit(X, Y)
-
-
-@in_one_test("parameters", [{"approximation": "vb"}, {"n_importance": "many"}])
-def test_unknown_names_are_refused_in_use_or_not(parameters):
-    (name,) = parameters
-    with pytest.raises(ValueError, match=f"{name} must be"):
-        BayesianGPClassifier(sampler="asis", **parameters, **SHORT).fit(X, Y)

@@ -14,7 +14,7 @@ from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.approximations import SubsetOfData
 from skgpmcmc.samplers import Ancillary, DiscretizingChain, Marginal, Surrogate, TemperedTransitions
 
-from ..helpers import in_one_test, rounds_of, short_chains
+from ..helpers import in_one_test, short_chains
 from .conftest import CASES, EXPOSURE, SETTINGS, X_NEW, X
 
 WALK = {**SETTINGS["walk"], "ard": True, "priors": "sparse"}
@@ -116,7 +116,7 @@ def test_the_likelihood_has_its_own_parameter(counts):
     assert model.likelihood_at(theta).shape == pytest.approx(np.exp(theta[3]))
 
 
-def test_arviz(counts):
+def test_the_arviz_tree_has_the_shrinkage_on_both_scales(counts):
     pytest.importorskip("arviz_base")
     tree = counts.to_arviz(posterior_predictive=True)
     posterior, theta = tree["posterior"], counts.theta_samples_
@@ -132,21 +132,6 @@ def test_evidence_and_leave_one_out(counts):
     given = [counts.log_evidence("ep", theta=[*theta, tau])[0] for tau in (1e-3, 10.0)]
     assert given[0] == given[1]
     assert np.isfinite(counts.loo().elpd)
-
-
-def test_chains_go_on_from_a_file_and_from_a_fit(tmp_path):
-    whole, by_file, warm = (
-        BayesianGPClassifier(**{**WALK, "n_draws": n, **own})
-        for n, own in ((12, {}), (5, {"checkpoint": tmp_path / "a.fit"}), (5, {"warm_start": True}))
-    )
-    with rounds_of(5):
-        for model in (by_file, warm):
-            fitted(model, FEW, CLASSES)
-            model.set_params(n_draws=12)
-        for model in (whole, by_file, warm):
-            fitted(model, FEW, CLASSES)
-    assert_array_equal(by_file.theta_samples_, whole.theta_samples_)
-    assert_array_equal(warm.theta_samples_, whole.theta_samples_)
 
 
 def test_predictions_do_not_depend_on_the_units_of_the_columns():

@@ -105,12 +105,3 @@ def test_a_weight_of_a_class_multiplies_one_observation():
         p.append(np.sum(np.exp(log_p - log_square)) / np.sum(np.exp(-log_square)))
     # Weights of draws are not smoothed here.
     assert result.elpd_i[0] == pytest.approx(2.0 * np.log(p[y[0]] / np.sum(p)), abs=0.05)
-
-
-def test_a_refit_with_two_classes_leaves_nothing_of_three():
-    X, y = classes(3)
-    model = BayesianGPClassifier(**WALK).fit(X, y)
-    model.fit(X, y == 0)
-    assert len(model.loo().elpd_i) == 20
-    model.fit(X, y)
-    assert not hasattr(model, "_draws")

@@ -28,23 +28,20 @@ from skgpmcmc.setup.hamiltonian import run_window
 from skgpmcmc.transitions import RandomWalk, Sweep
 from skgpmcmc.transitions.metropolis import MarginalWalk
 
-from ..helpers import make_model, rounds_of, toy_classes
+from ..helpers import make_model, toy_classes
+from .conftest import ROUND_LENGTH, assert_same_draws, parts_of
 
 # A few draws are enough here; that chains converge is tested elsewhere.
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+pytestmark = [
+    pytest.mark.usefixtures("short_rounds"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
-ROUND_LENGTH = 10  # here, where rounds are counted and what they hold does not matter
 N_DRAWS = 3 * ROUND_LENGTH
 SHORT = {"n_chains": 2, "n_warmup": 12, "n_draws": N_DRAWS, "target_ess": None, "random_state": 3}
 SHORT |= {"max_predict_draws": 8}
 CUT_SHORT = "The set-up was cut short"
 LONG = pytest.mark.statistical
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _short_rounds():
-    with rounds_of(ROUND_LENGTH):
-        yield
 
 
 class Clock:
@@ -141,11 +138,6 @@ def cases(*names):
     ]
 
 
-def draws(model):
-    """All that chains have made."""
-    return [part.theta_samples_ for part in getattr(model, "estimators_", [model])]
-
-
 def looks_in_set_up(monkeypatch, clock, model, X, y):
     """How often a set-up asks for the time, if it has enough."""
     with monkeypatch.context() as patch:
@@ -176,9 +168,9 @@ def test_a_set_up_ends_when_the_time_is_over_and_one_round_is_made(
         n_looks = 1.0 + int(share * whole)
         with pytest.warns(UserWarning, match=f"^max_time={n_looks + 0.5:g} .*{CUT_SHORT}"):
             model = fit_in(clock, n_looks, make(), X, y)
-        for theta in draws(model):
-            assert theta.shape[1] == ROUND_LENGTH
-            assert np.isfinite(theta).all()
+        for part in parts_of(model):
+            assert part.theta_samples_.shape[1] == ROUND_LENGTH
+            assert np.isfinite(part.theta_samples_).all()
         assert np.isfinite(model.predict(X).astype(float)).all()
 
 
@@ -186,11 +178,11 @@ def test_chains_of_a_set_up_that_was_cut_short_go_on_as_they_are(clock):
     X, y = moons()
     with pytest.warns(UserWarning, match=CUT_SHORT):
         model = fit_in(clock, 20, classifier(), X, y)
-    (first,) = draws(model)
+    first = model.theta_samples_
     moves = set(model.diagnostics_.acceptance_rate)
     model.set_params(max_time=None, warm_start=True).fit(X, y)
-    assert draws(model)[0].shape[1] == N_DRAWS
-    assert_array_equal(draws(model)[0][:, :ROUND_LENGTH], first)
+    assert model.theta_samples_.shape[1] == N_DRAWS
+    assert_array_equal(model.theta_samples_[:, :ROUND_LENGTH], first)
     assert set(model.diagnostics_.acceptance_rate) == moves
 
 
@@ -211,8 +203,7 @@ def test_what_was_done_in_a_hurry_is_not_in_the_file(
         assert not content["tapes"]
         sizes.append(len(content["batches"]))
         later = make(checkpoint=file, n_draws=ROUND_LENGTH + 3).fit(X, y)
-        for one, other in zip(draws(later), draws(uncut), strict=True):
-            assert_array_equal(one, other)
+        assert_same_draws(later, uncut)
     assert sizes[-1] > 0  # what was done in time is there
 
 
@@ -220,7 +211,7 @@ def test_a_file_is_followed_to_its_end_whatever_the_time(clock, tmp_path):
     X, y = moons()
     settings = {"checkpoint": tmp_path / "file", "n_draws": ROUND_LENGTH}
     uncut = walk(**settings).fit(X, y)
-    assert_array_equal(draws(fit_in(clock, 1, walk(**settings), X, y)), draws(uncut))
+    assert_same_draws(fit_in(clock, 1, walk(**settings), X, y), uncut)
 
 
 @pytest.mark.parametrize("make", [classifier, walk], ids=["emulated", "walk"])
@@ -238,16 +229,6 @@ def test_a_limit_that_is_too_short_for_one_evaluation_is_an_error(make, clock, m
 
 
 # --- calls ----------------------------------------------------------------------------------------
-
-
-def test_a_call_that_begins_late_is_left_out_unless_it_is_needed(clock):
-    clock.now, limit = 10.0, TimeLimit(5.0)
-    late = perform(abs, (-1,), limit)
-    needed = perform(abs, (-1,), limit, True)
-    in_time = perform(abs, (-1,), TimeLimit(50.0))
-    assert (late.value, late.cut) == (None, True)
-    assert (needed.value, needed.cut) == (1, False)
-    assert (in_time.value, in_time.cut) == (1, False)
 
 
 def done_in(clock, n_looks, function, *arguments):

@@ -149,7 +149,7 @@ def test_far_from_the_data_a_large_variance_overflows(wide):
         wide[0].predict([[0.1], [50.0]])
 
 
-def test_quantiles_of_counts_where_there_are_none():
+def test_quantiles_of_counts_are_zero_where_there_are_none():
     """f is of the size of -1000 there, and a search upwards must not end at infinite counts."""
     y = np.where(ROWS[:, 0] > 0.5, 3, 0)
     model = of_variance(1e8, BayesianGPPoissonRegressor(likelihood="poisson"), y, 0.3)

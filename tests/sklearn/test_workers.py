@@ -4,6 +4,7 @@ import functools
 import os
 import signal
 import warnings
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.parallel.workers import LostWorkersError, Workers
 from skgpmcmc.samplers import PseudoMarginal
+
+from ..helpers import short_chains
+from .conftest import assert_same_draws
 
 # A few draws are enough here.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -39,15 +43,13 @@ def quick(**changes):
 
 
 @functools.cache
+@short_chains()
 def wanted():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return quick().fit(*moons())
+    return quick().fit(*moons())
 
 
 def assert_same(model):
-    assert_array_equal(model.theta_samples_, wanted().theta_samples_)
-    assert_array_equal(model.latent_samples_, wanted().latent_samples_)
+    assert_same_draws(model, wanted())
     assert_array_equal(model.predict_proba(moons()[0]), wanted().predict_proba(moons()[0]))
 
 
@@ -79,35 +81,18 @@ def deadly(folder, n_losses, every=60, **changes):
 # --- the pool -------------------------------------------------------------------------------------
 
 
-class Pool:
-    """Fails as often as it is told, and then makes the calls."""
+def run(errors):
+    """Calls of workers whose pools fail, one error after the other, and then make the calls."""
 
-    def __init__(self, errors):
-        self.errors = errors
-
-    def __call__(self, calls):
-        if self.errors:
-            raise self.errors.pop(0)
+    def compute(calls):
+        if errors:
+            raise errors.pop(0)
         return [function(*arguments) for function, arguments, _ in calls]
 
-
-def run(errors):
-    """Calls of workers whose pools fail, one error after the other."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joblib, "Parallel", lambda n_jobs: Opened(errors))
+        patch.setattr(joblib, "Parallel", lambda n_jobs: nullcontext(compute))
         with Workers(2) as workers:
             return workers.run([joblib.delayed(abs)(-x) for x in range(3)])
-
-
-class Opened:
-    def __init__(self, errors):
-        self.errors = errors
-
-    def __enter__(self):
-        return Pool(self.errors)
-
-    def __exit__(self, *error):
-        pass
 
 
 class KilledWorker(Exception):  # as dask calls it
