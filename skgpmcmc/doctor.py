@@ -18,7 +18,7 @@ from .chain.counts import ChainCounts, sum_counts
 from .run.advice import convergence_message, draws_wanted
 from .run.checkpoint import read_checkpoint
 from .run.convergence import ConvergenceGoal
-from .run.diagnostics import Diagnostics, count_fields, summary_fields
+from .run.diagnostics import Diagnostics, table_fields
 from .storage.archive import from_arrays
 
 #: Share of its draws that a chain may stay at one place before it is reported as stuck.
@@ -95,8 +95,7 @@ def diagnose_stored(chains: StoredChains) -> Diagnostics:
     return Diagnostics(
         names=chains.names,
         classes=None,
-        **summary_fields([chains.samples]),
-        **count_fields(chains.counts, ChainCounts(), chains.n_inputs),
+        **table_fields([chains.samples], chains.counts, ChainCounts(), chains.n_inputs),
         log_likelihood_sd=np.array([np.nan]),
         emulators=[],
         seconds_warmup=np.nan,

@@ -206,8 +206,7 @@ def test_only_calls_that_are_said_to_tell_of_iterations_do():
     plan, monitor = PLAN._replace(n_workers=1), Listener()
     seconds = iter([[5.0], [50.0, 6.0, 4.0], [1.0]])
     workers = SimpleNamespace(replays=False, run=lambda *_: done_in(next(seconds)))
-    rounds = set_ups._SetUpRounds(monitor, 1)
-    work = set_ups._SetUpExecutor(workers, rounds, plan, "", 1)
+    work = set_ups._SetUpExecutor(workers, monitor, plan, 1)
     work.map(abs, [(1,)], "search")
     assert monitor.left == []
     work.map(abs, [(1,)] * 3, "learning", iterations=2.0)

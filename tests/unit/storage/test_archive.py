@@ -65,8 +65,8 @@ def test_what_is_no_record_is_refused():
         ({"record": "skgpmcmc.run.chains:SamplingRun", "fields": {}}, "is no record of this"),
         ({"record": "skgpmcmc.chain.counts:Workers", "fields": {}}, "is no record of this"),
         (
-            {"record": "skgpmcmc.chain.counts:ChainCounts", "fields": {"add_step": 1}},
-            "has no .'add_st",
+            {"record": "skgpmcmc.numerics.linalg:OperationCount", "fields": {"add": 1}},
+            "has no .'add'",
         ),
         ({"stream": {"kind": "RandomState"}}, "no random stream of kind 'RandomState'"),
         ({"call": ["print"]}, "unknown kind 'call'"),
