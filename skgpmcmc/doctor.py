@@ -67,7 +67,8 @@ def chains_in(content: Mapping[str, Any]) -> list[StoredChains]:
         if not all(own):
             continue
         samples = _stack_draws(own, "theta")
-        names = _component_labels(shown)
+        pairs = zip(shown["names"], shown["positive"], strict=True)
+        names = [f"log {name}" if positive else str(name) for name, positive in pairs]
         if not names:
             f = _stack_draws(own, "f")
             rows = np.unique(np.linspace(0, f.shape[2] - 1, _N_LATENT_SHOWN).astype(int))
@@ -83,11 +84,6 @@ def _stack_draws(chains: Sequence[Sequence[Any]], name: str) -> FloatArray:
     whole = [np.concatenate([getattr(s, name) for s in chain]) for chain in chains]
     least = min(map(len, whole))
     return np.stack([chain[:least] for chain in whole])
-
-
-def _component_labels(shown: Mapping[str, Any]) -> list[str]:
-    pairs = zip(shown["names"], shown["positive"], strict=True)
-    return [f"log {name}" if positive else str(name) for name, positive in pairs]
 
 
 def diagnose_stored(chains: StoredChains) -> Diagnostics:
