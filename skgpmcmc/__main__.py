@@ -176,7 +176,12 @@ def _run_compare(parser: argparse.ArgumentParser, args: argparse.Namespace) -> i
     )
     try:
         document, plot = _output_paths(args.output)
-        data_sets = _load_data(args)
+        if args.data is None:
+            data_sets = bundled_data(100 if args.train_size is None else args.train_size)
+        else:
+            data_sets = [csv_data(args.data, args.target, args.train_size)]
+        for data in data_sets:
+            check_data(data, args.repeats, args.random_state)
     except ValueError as error:
         _complain(error)
         return REFUSED
@@ -219,17 +224,6 @@ def _output_paths(prefix: str) -> tuple[Path, Path]:
         if is_new:
             path.unlink()
     return document, plot
-
-
-def _load_data(args: argparse.Namespace) -> list[DataSet]:
-    """Read the data, and raise an error if a method would fail on them."""
-    if args.data is None:
-        data_sets = bundled_data(100 if args.train_size is None else args.train_size)
-    else:
-        data_sets = [csv_data(args.data, args.target, args.train_size)]
-    for data in data_sets:
-        check_data(data, args.repeats, args.random_state)
-    return data_sets
 
 
 def _compare_all(

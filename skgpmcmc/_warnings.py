@@ -27,11 +27,10 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """
     frame = sys._getframe()
     level = 1
-    while frame.f_back is not None and _is_skipped(frame.f_globals.get("__name__")):
+    while (
+        frame.f_back is not None
+        and str(frame.f_globals.get("__name__")).partition(".")[0] in _SKIPPED_PACKAGES
+    ):
         frame = frame.f_back
         level = level + 1
     warnings.warn(message, category, stacklevel=level)
-
-
-def _is_skipped(module: object) -> bool:
-    return str(module).partition(".")[0] in _SKIPPED_PACKAGES

@@ -18,7 +18,7 @@ from .chain.counts import ChainCounts, sum_counts
 from .run.advice import convergence_message, draws_wanted
 from .run.checkpoint import read_checkpoint
 from .run.convergence import ConvergenceGoal
-from .run.diagnostics import Diagnostics, count_fields, summary_fields
+from .run.diagnostics import Diagnostics, table_fields
 from .storage.archive import from_arrays
 
 #: Share of its draws that a chain may stay at one place before it is reported as stuck.
@@ -67,7 +67,8 @@ def chains_in(content: Mapping[str, Any]) -> list[StoredChains]:
         if not all(own):
             continue
         samples = _stack_draws(own, "theta")
-        names = _component_labels(shown)
+        pairs = zip(shown["names"], shown["positive"], strict=True)
+        names = [f"log {name}" if positive else str(name) for name, positive in pairs]
         if not names:
             f = _stack_draws(own, "f")
             rows = np.unique(np.linspace(0, f.shape[2] - 1, _N_LATENT_SHOWN).astype(int))
@@ -85,18 +86,12 @@ def _stack_draws(chains: Sequence[Sequence[Any]], name: str) -> FloatArray:
     return np.stack([chain[:least] for chain in whole])
 
 
-def _component_labels(shown: Mapping[str, Any]) -> list[str]:
-    pairs = zip(shown["names"], shown["positive"], strict=True)
-    return [f"log {name}" if positive else str(name) for name, positive in pairs]
-
-
 def diagnose_stored(chains: StoredChains) -> Diagnostics:
     """Return the table of diagnostics; what the file does not contain is NaN or empty."""
     return Diagnostics(
         names=chains.names,
         classes=None,
-        **summary_fields([chains.samples]),
-        **count_fields(chains.counts, ChainCounts(), chains.n_inputs),
+        **table_fields([chains.samples], chains.counts, ChainCounts(), chains.n_inputs),
         log_likelihood_sd=np.array([np.nan]),
         emulators=[],
         seconds_warmup=np.nan,

@@ -102,7 +102,20 @@ def compare_evidence(models: Mapping[str, Any]) -> ModelComparison:
         raise ValueError(f"models must be a mapping of names to fitted estimators; got {models!r}.")
     evidences = [model.log_evidence() for model in models.values()]
     loos = [model.loo() for model in models.values()]
-    _check_targets(models)
+    # The targets must be the same, whatever their encoding and scale.
+    targets = {}
+    for name, model in models.items():
+        y = model._predictor.model.observations.y[model._rows.given.row_of]
+        targets[name] = (y - y.mean()) / (y.std() or 1.0)
+    first, *others = models
+    expected = targets[first]
+    for name in others:
+        own = targets[name]
+        if own.shape != expected.shape or not np.allclose(own, expected, atol=_TARGET_ROUNDING):
+            raise ValueError(
+                f"models {first!r} and {name!r} were fitted to different targets, whose evidences "
+                "cannot be compared: fit them to the same rows, and the same y."
+            )
     values, errors = np.array(evidences).T
     rows = np.array([loo.elpd_i for loo in loos])
     gaps = rows - rows[np.argmax(rows.sum(axis=1))]
@@ -115,21 +128,3 @@ def compare_evidence(models: Mapping[str, Any]) -> ModelComparison:
     numbers = np.array(columns).T.tolist()
     records = [ComparedModel(name, *own) for name, own in zip(models, numbers, strict=True)]
     return ModelComparison(tuple(sorted(records, key=lambda r: -r.log_evidence)))
-
-
-def _check_targets(models: Mapping[str, Any]) -> None:
-    """Raise an error for models of different targets, whatever their encoding and scale."""
-    first, *others = models
-    expected = _standardize_targets(models[first])
-    for name in others:
-        own = _standardize_targets(models[name])
-        if own.shape != expected.shape or not np.allclose(own, expected, atol=_TARGET_ROUNDING):
-            raise ValueError(
-                f"models {first!r} and {name!r} were fitted to different targets, whose evidences "
-                "cannot be compared: fit them to the same rows, and the same y."
-            )
-
-
-def _standardize_targets(model: Any) -> np.ndarray:
-    y = model._predictor.model.observations.y[model._rows.given.row_of]
-    return (y - y.mean()) / (y.std() or 1.0)

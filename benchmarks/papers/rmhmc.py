@@ -131,7 +131,7 @@ def measure(setting: str, n: int, method: str, length: int) -> dict[str, Any]:
     )
     rng = np.random.default_rng([length, list(METHODS).index(method)])
     begun = time.process_time()
-    q, schedule = ais.begun(model, theta, rng)
+    q, schedule = ais.prepare_schedule(model, theta, rng)
     before, begun = time.process_time() - begun, time.process_time()
     found = annealed_evidence(model, q, schedule, N_RUNS, rng, kernel=ais.moves)
     seconds = time.process_time() - begun

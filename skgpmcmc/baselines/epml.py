@@ -138,14 +138,12 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
                 f"{classes.tolist()}: use OneVsRestClassifier({type(self).__name__}(...))."
             )
         model, approximation = self._make_model(X, targets[0])
+        rng = np.random.default_rng(check.check_seed(self.random_state).randint(2**31))
+        bounds = model.covariance.kernel.bounds
+        draws = [model.hyperprior.sample(rng) for _ in range(self.n_restarts)]
+        starts = [np.clip(theta, *bounds.T) for theta in (model.covariance.start, *draws)]
         with one_thread():
-            mode = find_mode(
-                model,
-                approximation,
-                self._draw_starts(model),
-                with_hyperprior=False,
-                bounds=model.covariance.kernel.bounds,
-            )
+            mode = find_mode(model, approximation, starts, with_hyperprior=False, bounds=bounds)
         if not mode.converged:
             warn(
                 f"The evidence was not maximized from any of {self.n_restarts + 1} starts: "
@@ -171,13 +169,6 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         check_gradient(covariance, "fix its hyper-parameters")
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only
         return LatentGP(covariance, Observations(likelihood, y), hyperprior), approximation
-
-    def _draw_starts(self, model: LatentGP) -> list[np.ndarray]:
-        """Return start values inside the kernel's bounds, natural logs."""
-        rng = np.random.default_rng(check.check_seed(self.random_state).randint(2**31))
-        bounds = model.covariance.kernel.bounds
-        draws = [model.hyperprior.sample(rng) for _ in range(self.n_restarts)]
-        return [np.clip(theta, *bounds.T) for theta in (model.covariance.start, *draws)]
 
     def predict_log_proba(self, X):
         """Natural logs of the class probabilities.

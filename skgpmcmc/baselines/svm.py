@@ -138,7 +138,13 @@ class PlattSVC(DocumentationLink, Versioned, ClassifierMixin, BaseEstimator):
         outer, inner = (
             StratifiedKFold(k, shuffle=True, random_state=seed) for k in (n_folds, n_inner)
         )
-        search = self._search(checked_X, checked_y, outer, inner)
+        machine = CalibratedClassifierCV(SVC(), method="sigmoid", ensemble=False, cv=inner)
+        grid = {
+            "estimator__C": _C_GRID if self.C is None else self.C,
+            "estimator__gamma": _GAMMA_GRID if self.gamma is None else self.gamma,
+        }
+        search = GridSearchCV(machine, grid, scoring="neg_log_loss", cv=outer, n_jobs=self.n_jobs)
+        search.fit(checked_X, checked_y)
         # Attributes are stored last, so that a failing fit leaves a fitted estimator unchanged.
         validate_data(self, X, y, skip_check_array=True)
         self.classes_ = classes
@@ -148,16 +154,6 @@ class PlattSVC(DocumentationLink, Versioned, ClassifierMixin, BaseEstimator):
         }
         self.calibrated_ = search.best_estimator_
         return self
-
-    def _search(self, X, y, outer, inner):
-        """Choose C and gamma for the calibrated machine, and fit that on all rows."""
-        machine = CalibratedClassifierCV(SVC(), method="sigmoid", ensemble=False, cv=inner)
-        grid = {
-            "estimator__C": _C_GRID if self.C is None else self.C,
-            "estimator__gamma": _GAMMA_GRID if self.gamma is None else self.gamma,
-        }
-        search = GridSearchCV(machine, grid, scoring="neg_log_loss", cv=outer, n_jobs=self.n_jobs)
-        return search.fit(X, y)
 
     def predict_proba(self, X):
         """Platt-scaled probabilities of the classes.

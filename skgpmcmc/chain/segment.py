@@ -169,10 +169,11 @@ def switch_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     before = []
     burning_in = []
     for model, transition, theta, rng, n_burn_in, state in jobs:
-        begun = None if state is not None else start(model, transition, theta, rng)
-        before.append(begun.counts if begun else ChainCounts())
-        first = begun.state if begun else state
-        burning_in.append((model, transition, first, rng, n_burn_in))
+        counts = ChainCounts()
+        if state is None:
+            state, _, _, _, counts, _ = start(model, transition, theta, rng)
+        before.append(counts)
+        burning_in.append((model, transition, state, rng, n_burn_in))
     pairs = zip(before, sample_all(burning_in), strict=True)
     return [end._replace(counts=sum_counts([begun, end.counts])) for begun, end in pairs]
 
@@ -204,24 +205,17 @@ def sample_all(jobs: Sequence[tuple[Any, ...]]) -> list[Segment]:
     for chain, (model, transition, _, _, n_steps) in zip(chains, jobs, strict=True):
         together.setdefault((id(model), id(transition), n_steps), []).append(chain)
     for group in together.values():
-        _advance(group)
+        first = group[0]
+        with count_work() as operations:
+            while first.goes_on:
+                states = [chain.state for chain in group]
+                rngs = [chain.rng for chain in group]
+                made = first.transition.step_many(first.model, states, rngs)
+                for chain, (state, info) in zip(group, made, strict=True):
+                    chain.record(state, info)
+        # All operations count for the first chain, as only the sum over chains is reported.
+        first.counts.operations = operations
     return [chain.segment() for chain in chains]
-
-
-def _advance(chains: Sequence[_RunningChain]) -> None:
-    """Make all moves of chains with the same model and transition.
-
-    All operations count for the first chain, as only the sum over chains is reported.
-    """
-    first = chains[0]
-    with count_work() as operations:
-        while first.goes_on:
-            states = [chain.state for chain in chains]
-            rngs = [chain.rng for chain in chains]
-            made = first.transition.step_many(first.model, states, rngs)
-            for chain, (state, info) in zip(chains, made, strict=True):
-                chain.record(state, info)
-    first.counts.operations = operations
 
 
 class _RunningChain:
@@ -259,7 +253,11 @@ class _RunningChain:
         self._marked[self._n_made] = state.theta if marked is None else marked
         self.state = state
         self._n_made += 1
-        self.counts.add_step(info)
+        for step in info.steps:
+            self.counts.n_steps[step.move] += 1
+            self.counts.n_accepted[step.move] += step.accepted
+            self.counts.n_failed += step.failed
+        self.counts.n_evaluations += info.n_evaluations
 
     def segment(self) -> Segment:
         """Return the record as a segment."""

@@ -140,19 +140,7 @@ def _read_text(path: Path) -> str:
             raw = file.read(_MOST_BYTES + 1)  # no more, as the size may be unknown
     except OSError as error:
         raise ValueError(f"{path} cannot be read ({error.strerror}): give a CSV file.") from error
-    _refuse_size(raw, path)
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise ValueError(
-            f"{path}, line {line} holds the byte {raw[error.start]:#04x}, which is not UTF-8: save "
-            "the file as CSV in UTF-8."
-        ) from error
-
-
-def _refuse_size(raw: bytes, path: Path) -> None:
-    """Raise an error for a file that would take too much memory, before it is parsed."""
+    # A file that would take too much memory is refused before it is parsed.
     remedy = "leave out rows or columns, or use the estimators from Python."
     if len(raw) > _MOST_BYTES:
         raise ValueError(f"{path} is larger than {_MOST_BYTES // 10**6} MB: {remedy}")
@@ -165,6 +153,14 @@ def _refuse_size(raw: bytes, path: Path) -> None:
         raise ValueError(
             f"{path} has about {n_cells} cells, and at most {_MOST_CELLS} are read: {remedy}"
         )
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path}, line {line} holds the byte {raw[error.start]:#04x}, which is not UTF-8: save "
+            "the file as CSV in UTF-8."
+        ) from error
 
 
 def _find_target(header: list[str], target: str, path: Path) -> int:
@@ -281,12 +277,6 @@ def check_data(data: DataSet, repeats: int, random_state: int) -> None:
             f"{n_classes} classes of {data.name!r}, so that each class has {MIN_TRAINING_MEMBERS} "
             f"rows for training and one for testing; got {data.train_size}."
         )
-    _check_splits(data, repeats, random_state)
-
-
-def _check_splits(data: DataSet, repeats: int, random_state: int) -> None:
-    """Raise an error for a split with too few rows of a class for training or for testing."""
-    classes, n_members = np.unique(data.y, return_counts=True)
     for r in range(repeats):
         train, _ = _split_rows(data, random_state + r)
         n_train = np.array([np.sum(data.y[train] == label) for label in classes])

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.callback import ProgressBar
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
@@ -122,10 +124,11 @@ def make_methods(
     }
 
 
-def run_method(name: str, estimator: Any, split: Split, index: int, watch: bool) -> MethodOutcome:
+def run_method(name: str, estimator: Any, split: Split, index: int) -> MethodOutcome:
     """Fit, predict and score; warnings become notes, and an error becomes the failure."""
-    if watch and hasattr(estimator, "set_callbacks"):
-        estimator.set_callbacks(*_make_callbacks())
+    if hasattr(estimator, "set_callbacks"):
+        with suppress(ImportError):  # without rich there is no progress bar
+            estimator.set_callbacks(ProgressBar())
     outcome = MethodOutcome(name, index, {}, None, y_test=split.y_test, test_rows=split.test_rows)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -143,16 +146,6 @@ def run_method(name: str, estimator: Any, split: Split, index: int, watch: bool)
             outcome.diagnostics = getattr(estimator, "diagnostics_", None)
     outcome.notes = list(dict.fromkeys(" ".join(str(w.message).split()) for w in caught))
     return outcome
-
-
-def _make_callbacks() -> list[Any]:
-    """Return scikit-learn's progress bar, or no callback if rich is not installed."""
-    from sklearn.callback import ProgressBar
-
-    try:
-        return [ProgressBar()]
-    except ImportError:
-        return []
 
 
 def score(y_true: np.ndarray, proba: np.ndarray, classes: np.ndarray) -> dict[str, float]:
@@ -194,4 +187,4 @@ def compare(
         methods = make_methods(settings, n_classes, n_features, random_state + r)
         for name, make in methods.items():
             report(f"[{data.name}] split {r + 1}/{repeats}: {name}")
-            yield run_method(name, make(), split, r, watch=True)
+            yield run_method(name, make(), split, r)

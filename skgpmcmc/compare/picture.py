@@ -82,20 +82,18 @@ def save_plot(path: Path, results: Sequence[Comparison]) -> None:
 
 def _draw_curve(ax: Any, outcomes: Sequence[MethodOutcome], style: dict[str, Any]) -> None:
     """Draw the mean abstention curve, up to the degree that the curves of all splits reach."""
-    values = np.array([_interpolate_curve(outcome) for outcome in outcomes])
+    curves = []
+    for outcome in outcomes:
+        positive = np.unique(outcome.y_test)[-1]
+        curve = abstention_curve(outcome.y_test, outcome.proba, pos_label=positive)
+        curves.append(np.interp(_ABSTENTION_GRID, *curve, right=np.nan))
+    values = np.array(curves)
     mean = values.mean(axis=0)
     ax.plot(_ABSTENTION_GRID, mean, markevery=10, **style)
     if len(values) > 1:
         error = values.std(axis=0, ddof=1) / np.sqrt(len(values))
         band = {"color": style["color"], "alpha": 0.15, "linewidth": 0}
         ax.fill_between(_ABSTENTION_GRID, mean - error, mean + error, **band)
-
-
-def _interpolate_curve(outcome: MethodOutcome) -> np.ndarray:
-    """Return the accuracy of the kept rows at `_ABSTENTION_GRID`; NaN beyond the curve."""
-    positive = np.unique(outcome.y_test)[-1]
-    curve = abstention_curve(outcome.y_test, outcome.proba, pos_label=positive)
-    return np.interp(_ABSTENTION_GRID, *curve, right=np.nan)
 
 
 def _label_curves(ax: Any, comparison: Comparison) -> None:
@@ -131,18 +129,13 @@ def reliability(outcomes: Sequence[MethodOutcome]) -> tuple[np.ndarray, np.ndarr
     p = np.concatenate([o.proba[:, 1] for o in outcomes])
     row = np.concatenate([o.test_rows for o in outcomes])
     in_bin = np.minimum((p * _N_RELIABILITY_BINS).astype(int), _N_RELIABILITY_BINS - 1)
-    bins = [in_bin == k for k in range(_N_RELIABILITY_BINS)]
-    points = [
-        _frequency(p[b], y[b], row[b])
-        for b in bins
-        if len(np.unique(row[b])) >= _FEWEST_ROWS_IN_BIN
-    ]
+    points = []
+    for k in range(_N_RELIABILITY_BINS):
+        own = in_bin == k
+        if len(np.unique(row[own])) >= _FEWEST_ROWS_IN_BIN:
+            frequency = y[own].mean()
+            sums = np.bincount(row[own], weights=y[own] - frequency)
+            error = np.sqrt(sums @ sums) / own.sum()  # that of a ratio of sums
+            points.append((p[own].mean(), frequency, error))
     predicted, observed, error = np.array(points).reshape(-1, 3).T
     return predicted, observed, error
-
-
-def _frequency(p: np.ndarray, y: np.ndarray, row: np.ndarray) -> tuple[float, float, float]:
-    """Return the mean prediction, the frequency, and its standard error as a ratio of sums."""
-    frequency = y.mean()
-    sums = np.bincount(row, weights=y - frequency)
-    return p.mean(), frequency, np.sqrt(sums @ sums) / len(y)

@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 import sklearn
 
+from .._version import __version__
 from ..run.diagnostics import Diagnostics
 from .methods import SCORES, Comparison, MethodOutcome, Settings
 from .table import list_methods, select_outcomes
@@ -49,8 +50,6 @@ def as_json(
     results: Sequence[Comparison], settings: Settings, random_state: int, *, complete: bool = True
 ) -> str:
     """Return all results but the probabilities, with versions and settings, as JSON text."""
-    from .._version import __version__
-
     runs = [
         {
             "data": comparison.data.name,

@@ -103,8 +103,13 @@ def conclusion(outcomes: Sequence[MethodOutcome]) -> str:
         return ""
     best = min(losses, key=lambda name: float(np.mean(losses[name])))
     others = [name for name in losses if name != best]
-    near = [name for name in others if _is_within_one_error(losses[name] - losses[best])]
-    subject = _enumerate_names(near) if near else "no other method"
+    near = []
+    for name in others:
+        differences = losses[name] - losses[best]
+        if np.mean(differences) <= np.std(differences, ddof=1) / np.sqrt(len(differences)):
+            near.append(name)
+    subject = " and ".join([", ".join(near[:-1]), near[-1]] if len(near) > 1 else near)
+    subject = subject or "no other method"
     verb = "are" if len(near) > 1 else "is"
     units = f"{n_splits} splits" if n_splits > 1 else f"{len(losses[best])} test rows of one split"
     if 1 < n_splits < _FEWEST_SPLITS:
@@ -133,12 +138,3 @@ def _row_losses(outcome: MethodOutcome) -> np.ndarray:
     column = np.searchsorted(np.unique(outcome.y_test), outcome.y_test)
     p = outcome.proba[np.arange(len(column)), column]
     return -np.log(np.maximum(p, np.finfo(float).eps))  # clipped as in scikit-learn's log_loss
-
-
-def _is_within_one_error(differences: np.ndarray) -> bool:
-    error = np.std(differences, ddof=1) / np.sqrt(len(differences))
-    return bool(np.mean(differences) <= error)
-
-
-def _enumerate_names(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -40,38 +40,18 @@ class _ThreadLimit:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._limiter: Any = None
-        self._n_open = 0
-        self._own = threading.local()  # `n` is the number of contexts that this thread has open
+        self.lock = threading.Lock()
+        self.limiter: Any = None
+        self.n_open = 0
+        self.own = threading.local()  # `n` is the number of contexts that this thread has open
 
     def forget_other_threads(self) -> None:
         """Drop the contexts of other threads, and their lock, which a forked process lacks.
 
         The limit stays set, and the last context of this thread lifts it.
         """
-        self._lock = threading.Lock()
-        self._n_open = getattr(self._own, "n", 0)
-
-    def enter(self) -> None:
-        """Set the limit, unless it is set."""
-        with self._lock:
-            if self._limiter is None:
-                _release_control()
-                self._limiter = _find_libraries().limit(limits=1, user_api="blas")
-            self._n_open += 1
-        self._own.n = getattr(self._own, "n", 0) + 1
-
-    def leave(self) -> None:
-        """Lift the limit, if no other context is open."""
-        self._own.n -= 1
-        with self._lock:
-            self._n_open -= 1
-            if self._n_open == 0 and self._limiter is not None:
-                _release_control()
-                self._limiter.restore_original_limits()
-                _release_control()
-                self._limiter = None
+        self.lock = threading.Lock()
+        self.n_open = getattr(self.own, "n", 0)
 
 
 #: The limit of this process.
@@ -86,15 +66,10 @@ if hasattr(os, "register_at_fork"):
 #: below the largest size for which it does.
 _RETAINED_BYTES = 31 * 2**20
 
-
-@cache
-def _retain_memory() -> None:
-    """Make the C library keep freed memory for reuse, instead of returning it to the system.
-
-    Every evaluation allocates and frees matrices of a few hundred rows, and page faults would take
-    a fifth of the time. The array here is never written to, and thus takes no memory.
-    """
-    np.empty(_RETAINED_BYTES, dtype=np.uint8)
+# The C library keeps freed memory for reuse from here on, instead of returning it to the system.
+# Every evaluation allocates and frees matrices of a few hundred rows, and page faults would take a
+# fifth of the time. The array is never written to, and thus takes no memory.
+np.empty(_RETAINED_BYTES, dtype=np.uint8)
 
 
 @contextmanager
@@ -106,9 +81,21 @@ def one_thread() -> Iterator[None]:
     None
         Nothing.
     """
-    _retain_memory()
-    _SHARED_LIMIT.enter()
+    shared = _SHARED_LIMIT
+    with shared.lock:
+        if shared.limiter is None:
+            _release_control()
+            shared.limiter = _find_libraries().limit(limits=1, user_api="blas")
+        shared.n_open += 1
+    shared.own.n = getattr(shared.own, "n", 0) + 1
     try:
         yield
     finally:
-        _SHARED_LIMIT.leave()
+        shared.own.n -= 1
+        with shared.lock:
+            shared.n_open -= 1
+            if shared.n_open == 0 and shared.limiter is not None:
+                _release_control()
+                shared.limiter.restore_original_limits()
+                _release_control()
+                shared.limiter = None

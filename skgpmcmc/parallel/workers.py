@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, Protocol, Self
 
 import joblib
@@ -80,10 +80,23 @@ class Workers:
     def __exit__(self, *error: Any) -> None:
         self._open.__exit__(*error)
 
-    def run(self, calls: list[Call], name: str = "") -> list[Any]:
+    def run(
+        self,
+        calls: list[Call],
+        name: str = "",
+        run_together: Callable[[list[tuple[Any, ...]]], list[Any]] | None = None,
+    ) -> list[Any]:
         """Make a batch of calls, and return their results in the same order.
 
-        A journal knows the batch by its name.
+        Parameters
+        ----------
+        calls : list of Call
+            The batch.
+        name : str, default=""
+            The name by which a journal knows the batch.
+        run_together : callable, optional
+            It returns the results of several calls, from a list of their arguments. Every worker
+            gets equally many. It is not used with a journal, which stores the result of each call.
 
         Raises
         ------
@@ -98,7 +111,14 @@ class Workers:
         if self._journal is not None:
             missing = self._journal.find_missing(calls, name)
             return self._journal.fill_in(self._compute(missing) if missing else [])
-        return self._compute(calls)
+        if run_together is None or not calls:
+            return self._compute(calls)
+        n_workers = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
+        n = n_workers * -(-len(calls) // (n_workers * _MOST_CHAINS_PER_CALL))
+        ends = [len(calls) * i // n for i in range(n + 1)]
+        jobs = [arguments for _, arguments, _ in calls]
+        parts = [joblib.delayed(run_together)(jobs[a:b]) for a, b in pairwise(ends)]
+        return list(chain.from_iterable(self._compute(parts)))
 
     @property
     def replays(self) -> bool:
@@ -113,26 +133,6 @@ class Workers:
     def leave_journal(self) -> None:
         """Go on without the journal: a repeated run would not make the same calls from here on."""
         self._journal = None
-
-    def group_calls(
-        self,
-        calls: list[Call],
-        run_together: Callable[[list[tuple[Any, ...]]], list[Any]],
-        small: bool = True,
-    ) -> list[Call]:
-        """Return calls of `run_together`, each with the arguments of several calls.
-
-        Every worker gets equally many. `join_results` returns the results in the order of `calls`.
-        With a journal, which stores the result of each call, and if the calls are not small, they
-        are returned unchanged.
-        """
-        if not calls or not small or self._journal is not None:
-            return calls
-        n_workers = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
-        n = n_workers * -(-len(calls) // (n_workers * _MOST_CHAINS_PER_CALL))
-        ends = [len(calls) * i // n for i in range(n + 1)]
-        jobs = [arguments for _, arguments, _ in calls]
-        return [joblib.delayed(run_together)(jobs[a:b]) for a, b in pairwise(ends)]
 
     def _compute(self, calls: list[Call]) -> list[Any]:
         """Make a batch of calls, and repeat it if a worker is lost."""
@@ -161,12 +161,6 @@ class Workers:
         )
         self._open.close()
         self.__enter__()
-
-
-def join_results(results: list[Any]) -> list[Any]:
-    """Return the results of all calls, of which `Workers.group_calls` may have joined some."""
-    parts = (result if isinstance(result, list) else [result] for result in results)
-    return [result for part in parts for result in part]
 
 
 def _is_loss(error: BaseException) -> bool:

@@ -45,7 +45,10 @@ def convergence_message(diagnostics: Diagnostics, goal: ConvergenceGoal) -> str 
     for name, values, bound, sign, digits in measures:
         worst = int(np.argmax(sign * values))
         if sign * values[worst] > sign * bound:
-            value = _format_beyond(float(values[worst]), bound, sign, digits)
+            value = f"{values[worst]:.{digits}f}"
+            while sign * float(value) <= sign * bound and digits < _MOST_DIGITS:
+                digits += 1  # until the value is seen to be beyond the bound
+                value = f"{values[worst]:.{digits}f}"
             wanted = f"wanted: at {'most' if sign > 0 else 'least'} {bound:.12g}"
             failed.append(f"{name} {value} ({wanted}) of {diagnostics.row_label(rows[worst])!r}")
     grade, advice = _grade_draws(float(r_hat.max()), float(bulk.min()), float(tail.min()))
@@ -130,12 +133,3 @@ def _grade_draws(r_hat: float, bulk: float, tail: float) -> tuple[str, str]:
     if r_hat <= USELESS_RHAT and ess >= USELESS_ESS:
         return "Chains have not converged", "Predictions may be unreliable."
     return "Chains are far from convergence", "Do not use these draws."
-
-
-def _format_beyond(value: float, bound: float, sign: float, digits: int) -> str:
-    """Show a value with as many digits as it takes to see that it is beyond the bound."""
-    text = f"{value:.{digits}f}"
-    while sign * float(text) <= sign * bound and digits < _MOST_DIGITS:
-        digits += 1
-        text = f"{value:.{digits}f}"
-    return text

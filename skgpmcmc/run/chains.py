@@ -13,7 +13,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
@@ -22,12 +23,12 @@ from .._typing import FloatArray
 from .._warnings import warn
 from ..approximations.base import Approximation
 from ..chain.counts import sum_counts
-from ..chain.segment import Segment, sample, sample_all, switch_all
+from ..chain.segment import Segment, sample, sample_all, switch, switch_all
 from ..hyperposterior.cheap import CheapApproximation
 from ..model.joint import LatentGP
 from ..model.names import element_names
 from ..parallel.threads import one_thread
-from ..parallel.workers import Call, Journal, LostWorkersError, Workers, join_results
+from ..parallel.workers import Journal, LostWorkersError, Workers
 from ..samplers.base import Sampler
 from .convergence import ConvergenceGoal
 from .progress import (
@@ -40,8 +41,8 @@ from .progress import (
     plan_work,
     time_iteration,
 )
-from .records import ModelRun, PausedChain, SamplingRun
-from .set_ups import ChainSettings, SetUpResult, set_up_all
+from .records import ModelRun, PausedChain, SamplingRun, judged_quantities
+from .set_ups import ChainSettings, set_up_all
 
 #: Iterations of a round, after which the parent process checks the chains.
 ROUND_LENGTH = 50
@@ -119,7 +120,9 @@ def sample_chains(
     monitor = monitor or Monitor()
     n_discarded = sampler.n_warmup(n_warmup)
     settings = ChainSettings(sampler, approximation, n_chains, n_importance, n_discarded, cheap)
-    plan = _plan_run(models, settings, n_draws, stop, n_jobs)
+    n_iterations = n_chains * (n_discarded + estimate_n_draws(n_draws, stop, n_chains))
+    n_evaluations = sampler.n_set_up_evaluations(len(models[0].start))
+    plan = plan_work(models, n_iterations, n_chains, n_jobs, n_evaluations)
     if plan.n_rows > _ROWS_TIMED_FIRST:
         in_use = approximation if sampler.approximates or sampler.integrates_f else None
         seconds = time_iteration(models[0], in_use)
@@ -129,7 +132,20 @@ def sample_chains(
     with one_thread(), Workers(n_jobs, journal) as workers:
         n_rounds_before = sampler.n_set_up_rounds(n_discarded) - 1  # burn-in has the last round
         set_ups = set_up_all(models, settings, seed, workers, n_rounds_before, monitor, plan)
-        started = _start_chains(set_ups, workers, monitor, plan)
+        if not workers.replays and any(one.prepared.n_burn_in for one in set_ups):
+            monitor.report_stage("burn-in: iterations that are not kept")
+        monitor.begin_round()
+        calls = []
+        for model, own, _ in set_ups:
+            states: Sequence[Any] = own.states or [None] * n_chains  # None starts afresh at theta
+            calls += [
+                joblib.delayed(switch)(model, own.transition, theta, rng, own.n_burn_in, state)
+                for theta, rng, state in zip(own.thetas, own.rngs, states, strict=True)
+            ]
+        together = switch_all if plan.moves_together else None
+        burnt_in = iter(workers.run(calls, "start of the chains", together))
+        started = [one.begin_run(list(islice(burnt_in, n_chains))) for one in set_ups]
+        monitor.end_round()  # a stop request waits for the first draws
         seconds_warmup = time.perf_counter() - clock
         run = SamplingRun(started, seconds_warmup=seconds_warmup, seconds_sampling=0.0)
         return _sample_more(workers, run, n_draws, stop, monitor, plan)
@@ -154,36 +170,6 @@ def continue_chains(
         return _sample_more(workers, run, n_draws, stop, monitor or Monitor(), plan)
 
 
-def _plan_run(
-    models: Sequence[LatentGP],
-    settings: ChainSettings,
-    n_draws: int,
-    stop: ConvergenceGoal | None,
-    n_jobs: int | None,
-) -> WorkPlan:
-    """Return the plan of a run that begins with the set-ups."""
-    n_chains = settings.n_chains
-    n_kept = estimate_n_draws(n_draws, stop, n_chains)
-    n_iterations = n_chains * (settings.n_warmup + n_kept)
-    n_evaluations = settings.sampler.n_set_up_evaluations(len(models[0].start))
-    return plan_work(models, n_iterations, n_chains, n_jobs, n_evaluations)
-
-
-def _start_chains(
-    set_ups: Sequence[SetUpResult], workers: Workers, monitor: Monitor, plan: WorkPlan
-) -> list[ModelRun]:
-    """Start all chains, make their burn-in in one round, and return the records of the models."""
-    if not workers.replays and any(one.prepared.n_burn_in for one in set_ups):
-        monitor.report_stage("burn-in: iterations that are not kept")
-    monitor.begin_round()
-    calls = [call for one in set_ups for call in one.burn_in_calls()]
-    parts = workers.group_calls(calls, switch_all, plan.moves_together)
-    burnt_in = iter(join_results(workers.run(parts, "start of the chains")))
-    started = [one.begin_run([next(burnt_in) for _ in one.prepared.rngs]) for one in set_ups]
-    monitor.end_round()  # a stop request waits for the first draws
-    return started
-
-
 class _RunningChains(NamedTuple):
     """The chains of one model, and the rounds of draws that are being added to its run."""
 
@@ -203,27 +189,18 @@ class _RunningChains(NamedTuple):
         return self.own.draws.theta.shape[1] + self.n_new
 
     @property
-    def is_replayed(self) -> bool:
-        """Whether the states are missing, because a journal has further draws of these chains."""
-        return any(chain.state is None for chain in self.chains)
-
-    @property
-    def judged_quantities(self) -> tuple[FloatArray, list[str]]:
-        """The quantities of which the goal is checked, (n_chains, n, k), and their k names."""
-        draws = self.own.judged_quantities(self.rounds)
-        names = element_names(self.own.model.hyperprior.names)
-        return draws, names or ["f"] * draws.shape[2]
+    def judged(self) -> FloatArray:
+        """The quantities of which the goal is checked, (n_chains, n, k)."""
+        draws = self.own.draws
+        if not draws.theta.shape[2]:
+            return judged_quantities(self.own.model, draws.with_rounds(self.rounds))
+        # The draws of f are large, and are not copied.
+        new = [np.concatenate([s.theta for s in chain]) for chain in zip(*self.rounds, strict=True)]
+        return np.concatenate([draws.theta, new], axis=1)
 
     def goes_on(self, end: int) -> bool:
         """Whether the goal is missed and the chains have fewer than `end` draws."""
         return self.n_missing > 0.0 and self.n_draws < end
-
-    def make_calls(self, end: int) -> list[Call]:
-        """Return one call for each chain: its next draws, up to `end` at most."""
-        n_left = end - self.n_draws
-        n_missing = int(np.ceil(min(self.n_missing, n_left)))
-        length = min(n_left, max(_SHORTEST_ROUND, n_missing))
-        return [joblib.delayed(sample)(self.own.model, *chain, length) for chain in self.chains]
 
     def with_segments(
         self, segments: Sequence[Segment], stop: ConvergenceGoal | None
@@ -235,8 +212,7 @@ class _RunningChains(NamedTuple):
         longer = self._replace(chains=chains, rounds=(*self.rounds, kept))
         if stop is None:
             return longer
-        share = stop.estimate_missing(self.own.judged_quantities(longer.rounds))
-        return longer._replace(n_missing=share * longer.n_draws)
+        return longer._replace(n_missing=stop.estimate_missing(longer.judged) * longer.n_draws)
 
 
 def _sample_more(
@@ -280,7 +256,8 @@ def _sample_more(
                 break
     except (KeyboardInterrupt, LostWorkersError) as error:
         n_kept = min(one.n_draws for one in running)
-        if not n_kept or any(one.is_replayed for one in running):
+        # States are missing where a journal has further draws of a chain.
+        if not n_kept or any(chain.state is None for one in running for chain in one.chains):
             raise
         interrupted = True
         warn(
@@ -288,7 +265,10 @@ def _sample_more(
             f"{n_draws} asked for) are kept. {error}".rstrip()
         )
     seconds_sampling = run.seconds_sampling + time.perf_counter() - begin
-    models = [one.own.with_rounds(one.rounds, one.chains) for one in running]
+    models = [
+        replace(one.own, draws=one.own.draws.with_rounds(one.rounds), chains=one.chains)
+        for one in running
+    ]
     return replace(run, models=models, seconds_sampling=seconds_sampling, interrupted=interrupted)
 
 
@@ -300,16 +280,27 @@ def _make_draws(
     plan: WorkPlan,
 ) -> list[_RunningChains]:
     """Make the next draws of the chains that have not met the goal, up to `end` at most."""
-    calls = [call for one in running if one.goes_on(end) for call in one.make_calls(end)]
-    parts = workers.group_calls(calls, sample_all, plan.moves_together)
-    segments = iter(join_results(workers.run(parts, "draws")))
+    calls = []
+    for one in running:
+        if one.goes_on(end):
+            n_left = end - one.n_draws
+            n_missing = int(np.ceil(min(one.n_missing, n_left)))
+            length = min(n_left, max(_SHORTEST_ROUND, n_missing))
+            calls += [joblib.delayed(sample)(one.own.model, *own, length) for own in one.chains]
+    segments = iter(workers.run(calls, "draws", sample_all if plan.moves_together else None))
     return [
-        one.with_segments([next(segments) for _ in one.chains], stop) if one.goes_on(end) else one
+        one.with_segments(list(islice(segments, len(one.chains))), stop)
+        if one.goes_on(end)
+        else one
         for one in running
     ]
 
 
 def _convergence_status(running: Sequence[_RunningChains]) -> ConvergenceStatus:
     """Judge all chains by their draws so far."""
+    chains = []
+    for one in running:
+        names = element_names(one.own.model.hyperprior.names)
+        chains.append((one.judged, names or ["f"] * one.judged.shape[2]))
     counts = [s.counts for one in running for segments in one.rounds for s in segments]
-    return ConvergenceStatus.of([one.judged_quantities for one in running], sum_counts(counts))
+    return ConvergenceStatus.of(chains, sum_counts(counts))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import copy
 import platform
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,8 @@ class _Tape:
     end: Any = None  # the state and the stream after the last draw, in written form
     position: int = 0  # draws that the run has read
     n_replayed: int = 0  # draws that the run has read and not computed
-    stream: np.random.Generator | None = (
-        None  # the stream last returned, which identifies the chain
-    )
+    # The stream last returned, which identifies the chain.
+    stream: np.random.Generator | None = None
 
     @property
     def length(self) -> int:
@@ -124,7 +123,13 @@ class Checkpoint:
         if path.exists():
             self._restore(read_checkpoint(path), free_seed)
         else:
-            self._write(self._raise_unwritable)
+            try:
+                self._write()
+            except OSError as error:
+                raise ValueError(
+                    f"checkpoint={str(path)!r} cannot be written ({error}). Choose a path in a "
+                    "folder that is there, and writable."
+                ) from error
 
     @property
     def replays(self) -> bool:
@@ -167,7 +172,16 @@ class Checkpoint:
                 self._batches.append(batch)
             self._next += 1
         if done:
-            self._write(self._warn_unwritable)
+            try:
+                self._write()
+            except OSError as error:
+                if not self._has_warned:
+                    warn(
+                        f"checkpoint={str(self.path)!r} cannot be written ({error}): the fit goes "
+                        "on, and the file stays as it was. Make room, and later rounds are written "
+                        "again."
+                    )
+                self._has_warned = True
         return results
 
     def _check_replayed(self, name_in_file: str, n_in_file: int) -> None:
@@ -184,9 +198,15 @@ class Checkpoint:
         """Read the draws of each call that are recorded, and return calls that make the rest."""
         if not self._tapes:
             self._tapes = [_Tape() for _ in self._calls]
+        tapes = self._tapes
+        if any(tape.stream is not None for tape in tapes):  # not the first round of all chains
+            streams = [call[1][3] for call in self._calls]
+            tapes = [next(t for t in tapes if t.stream is stream) for stream in streams]
+        elif len(tapes) != len(self._calls):
+            self._check_replayed(self._name, len(tapes))
         self._parts_read = []
         calls: list[Call] = []
-        for tape, (_, arguments, _) in zip(self._tapes_of_calls(), self._calls, strict=True):
+        for tape, (_, arguments, _) in zip(tapes, self._calls, strict=True):
             model, transition, state, stream, n = arguments
             parts = tape.read(n)
             tape.n_replayed += sum(len(part.theta) for part in parts)
@@ -198,15 +218,6 @@ class Checkpoint:
                 own = (model, transition, state, stream, left)
                 calls.append((_call_and_write, ((sample, own, {}), True), {}))
         return calls
-
-    def _tapes_of_calls(self) -> list[_Tape]:
-        """Return the tape of each call; streams identify the chains."""
-        if all(tape.stream is None for tape in self._tapes):  # the first round of all chains
-            if len(self._tapes) != len(self._calls):
-                self._check_replayed(self._name, len(self._tapes))
-            return self._tapes
-        streams = [call[1][3] for call in self._calls]
-        return [next(t for t in self._tapes if t.stream is stream) for stream in streams]
 
     def _fill_in_draws(self, done: list[Any]) -> list[Segment]:
         """Append the computed draws to the tapes, and return the draws of each call."""
@@ -264,7 +275,7 @@ class Checkpoint:
                 "or choose another path."
             ) from error
 
-    def _write(self, on_failure: Callable[[OSError], None]) -> None:
+    def _write(self) -> None:
         content = {
             "package": _package_version(),
             "about": self._about,
@@ -277,24 +288,7 @@ class Checkpoint:
                 for tape in self._tapes
             ],
         }
-        try:
-            write_sealed(self.path, content)
-        except OSError as error:
-            on_failure(error)
-
-    def _raise_unwritable(self, error: OSError) -> None:
-        raise ValueError(
-            f"checkpoint={str(self.path)!r} cannot be written ({error}). Choose a path in a folder "
-            "that is there, and writable."
-        ) from error
-
-    def _warn_unwritable(self, error: OSError) -> None:
-        if not self._has_warned:
-            warn(
-                f"checkpoint={str(self.path)!r} cannot be written ({error}): the fit goes on, and "
-                "the file stays as it was. Make room, and later rounds are written again."
-            )
-        self._has_warned = True
+        write_sealed(self.path, content)
 
 
 def read_checkpoint(path: Path) -> dict[str, Any]:

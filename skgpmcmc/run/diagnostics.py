@@ -10,7 +10,7 @@ import numpy as np
 
 from .._table_repr import TableRepr
 from .._typing import FloatArray
-from ..chain.counts import ChainCounts, acceptance_rates, sum_counts
+from ..chain.counts import ChainCounts, sum_counts
 from ..numerics.linalg import OperationCount
 from ..setup.report import EmulatorReport
 from .convergence import ConvergenceGoal, summarize_convergence
@@ -95,29 +95,27 @@ class Diagnostics(TableRepr):
         return f"{self.names[row]} (class {self.classes[row]})"
 
     def __str__(self) -> str:
-        return "\n".join([*self._table(), *self._footer()])
-
-    def _table(self) -> list[str]:
-        labels = _join_columns(
-            ["hyper-parameter", *(self.row_label(row) for row in range(len(self.names)))],
-            ["", *(plain_name(name) for name in self.names)],
-        )
-        head = f"{labels[0]}   R-hat  ESS bulk  ESS tail     MCSE"
-        measures = (self.r_hat, self.ess_bulk, self.ess_tail, self.mcse_mean)
-        columns = zip(labels[1:], *measures, strict=True)
-        rows = [
-            f"{label}  {r:6.3f}  {bulk:8.0f}  {tail:8.0f}  {mcse:7.4f}"
-            for label, r, bulk, tail, mcse in columns
+        labels = ["hyper-parameter", *(self.row_label(row) for row in range(len(self.names)))]
+        words = ["", *(plain_name(name) for name in self.names)]
+        width, word_width = (max(map(len, column)) for column in (labels, words))
+        heads = [
+            f"{label:<{width}}  {word:<{word_width}}" if word_width else f"{label:<{width}}"
+            for label, word in zip(labels, words, strict=True)
         ]
-        return [head, *rows]
-
-    def _footer(self) -> list[str]:
+        measures = (self.r_hat, self.ess_bulk, self.ess_tail, self.mcse_mean)
+        rows = [
+            f"{head}  {r:6.3f}  {bulk:8.0f}  {tail:8.0f}  {mcse:7.4f}"
+            for head, r, bulk, tail, mcse in zip(heads[1:], *measures, strict=True)
+        ]
         rates = "; ".join(
             f"{name} {_format_range(rate)}" for name, rate in self.acceptance_rate.items()
         )
         noise = _format_range(self.log_likelihood_sd)
         kinds = self.operations
-        return [
+        used = ", ".join(f"{name} {value}" for name, value in self.in_use.items())
+        lines = [
+            f"{heads[0]}   R-hat  ESS bulk  ESS tail     MCSE",
+            *rows,
             f"acceptance: {rates}; log-likelihood noise (sd): {noise}",
             *self._emulator_lines(),
             f"O(n^3) operations: {self.n_cubic:.0f} ({kinds.cholesky:.0f} Cholesky, "
@@ -125,12 +123,10 @@ class Diagnostics(TableRepr):
             f"{kinds.inverse:.0f} inverses); likelihood evaluations: "
             f"{self.n_likelihood_evaluations:.0f}; failed proposals: {self.n_failed}",
             f"seconds: warm-up {self.seconds_warmup:.1f}, sampling {self.seconds_sampling:.1f}",
-            *self._settings_lines(),
         ]
-
-    def _settings_lines(self) -> list[str]:
-        used = ", ".join(f"{name} {value}" for name, value in self.in_use.items())
-        return [f"in use: {used}"] if used else []
+        if used:
+            lines.append(f"in use: {used}")
+        return "\n".join(lines)
 
     def _emulator_lines(self) -> list[str]:
         if not self.emulators:
@@ -164,20 +160,11 @@ def plain_name(name: str) -> str:
     return _PLAIN_NAMES.get(name.partition("[")[0].rpartition("__")[2], "")
 
 
-def _join_columns(left: Sequence[str], right: Sequence[str]) -> list[str]:
-    """Return two columns of words as one, with rows of the same width."""
-    widths = [max(map(len, column)) for column in (left, right)]
-    return [
-        f"{a:<{widths[0]}}  {b:<{widths[1]}}" if widths[1] else f"{a:<{widths[0]}}"
-        for a, b in zip(left, right, strict=True)
-    ]
-
-
-def _format_range(values: FloatArray, form: str = ".2f") -> str:
+def _format_range(values: FloatArray) -> str:
     values = values[~np.isnan(values)]
     if not len(values):
         return "none"
-    low, high = (format(float(end), form) for end in (np.min(values), np.max(values)))
+    low, high = (f"{end:.2f}" for end in (np.min(values), np.max(values)))
     return low if low == high else f"{low} to {high}"
 
 
@@ -208,8 +195,8 @@ def diagnose(
     return Diagnostics(
         names=list(names) * len(draws),
         classes=None if classes is None else [classes[m] for m in which for _ in names],
-        **summary_fields([d.theta for d in draws]),
-        **count_fields(
+        **table_fields(
+            [d.theta for d in draws],
             [counts for d in draws for counts in d.chain_counts],
             sum_counts(d.warmup_counts for d in draws),
             len(run.models[0].model.covariance.X),
@@ -222,23 +209,40 @@ def diagnose(
     )
 
 
-def summary_fields(samples: Sequence[FloatArray]) -> dict[str, Any]:
-    """Return the fields of `Diagnostics` that follow from draws, each (n_chains, n_draws, p)."""
+def table_fields(
+    samples: Sequence[FloatArray],
+    chains: Sequence[ChainCounts],
+    before: ChainCounts,
+    n_inputs: int,
+) -> dict[str, Any]:
+    """Return the fields of `Diagnostics` that follow from draws and counts.
+
+    Parameters
+    ----------
+    samples : sequence of ndarray of shape (n_chains, n_draws, p)
+        Draws of each model.
+    chains : sequence of ChainCounts
+        Counts of the kept iterations of each chain.
+    before : ChainCounts
+        Counts of everything before.
+    n_inputs : int
+        Number of training inputs.
+    """
     summaries = [summarize_convergence(own) for own in samples]
-    return {
+    convergence = {
         name: np.concatenate([getattr(summary, name) for summary in summaries])
         for name in ("r_hat", "ess_bulk", "ess_tail", "mcse_mean")
     }
-
-
-def count_fields(
-    chains: Sequence[ChainCounts], before: ChainCounts, n_inputs: int
-) -> dict[str, Any]:
-    """Return the fields of `Diagnostics` that follow from counts, of the chains and before them."""
     sampling = sum_counts(chains)
     whole = sum_counts([sampling, before])
+    with np.errstate(invalid="ignore"):  # NaN for a move that a chain never made
+        rates = {
+            move: np.divide([c.n_accepted[move] for c in chains], [c.n_steps[move] for c in chains])
+            for move in sampling.n_steps
+        }
     return {
-        "acceptance_rate": acceptance_rates(chains),
+        **convergence,
+        "acceptance_rate": rates,
         "operations": whole.operations.per(n_inputs),
         "sampling_operations": sampling.operations.per(n_inputs),
         "n_likelihood_evaluations": whole.n_evaluations,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import joblib
@@ -41,6 +40,8 @@ _DRAWS_PER_CALL = 256
 _DEFENSIVE_SHARE = 0.05
 #: Mass of a prior above which the excess over one is more than an error of quadrature.
 _MOST_PRIOR_MASS = 1.01
+#: Methods that estimate p(y | theta) without further settings.
+CONDITIONAL_METHODS = ("is", "ep", "ep2", "laplace")
 #: Share of the sum of weights up to which the largest one is harmless, whatever the tail.
 _HARMLESS_SHARE = 0.02
 
@@ -104,24 +105,19 @@ def integrated_evidence(
     rng = np.random.default_rng(seed)
     chosen = proposal.sample(rng, _N_THETA)
     tasks = split_into_tasks(chosen)
-    target = _choose_target(model, estimator)
+    still = RandomWalk(0.0)  # a proposal that is never used
+    target: MetropolisHastings[Any]  # evaluates p(theta) p(y | theta), or an unbiased estimate
+    if model.likelihood.quadratic:
+        target = MarginalMetropolis(Exact(), still, with_latent=False)
+    elif estimator is not None:
+        target = estimator
+    else:
+        target = PseudoMarginalMetropolis(EP(), still, N_IMPORTANCE, _DEFENSIVE_SHARE)
     log_targets = joblib.Parallel(n_jobs=n_jobs)(
         joblib.delayed(_log_targets)(target, model, some, own)
         for some, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
     )
     return _log_mean(np.concatenate(log_targets) - proposal.log_prob(chosen), "integrated")
-
-
-def _choose_target(
-    model: LatentGP, estimator: PseudoMarginalMetropolis | None
-) -> MetropolisHastings[Any]:
-    """Return the transition that evaluates p(theta) p(y | theta), or an unbiased estimate of it."""
-    still = RandomWalk(0.0)  # a proposal that is never used
-    if model.likelihood.quadratic:
-        return MarginalMetropolis(Exact(), still, with_latent=False)
-    if estimator is not None:
-        return estimator
-    return PseudoMarginalMetropolis(EP(), still, N_IMPORTANCE, _DEFENSIVE_SHARE)
 
 
 def _log_targets(
@@ -191,9 +187,11 @@ def conditional_evidence(
     settings = AnnealedImportance() if method == "ais" else method
     try:
         if isinstance(settings, AnnealedImportance):
-            return _estimate_by_annealing(settings, model, theta, rng, n_jobs)
+            if model.likelihood.quadratic:
+                return _approximate(Exact(), model, theta)
+            return _log_mean(settings.estimate(model, theta, rng, n_jobs).log_weights, "ais")
         with one_thread():
-            return CONDITIONAL_METHODS[settings](model, theta, rng)
+            return _estimate(settings, model, theta, rng)
     except NotPositiveDefiniteError as error:
         raise ValueError(
             f"theta={model.hyperprior.to_natural(theta).tolist()} has no evidence, as the "
@@ -201,32 +199,20 @@ def conditional_evidence(
         ) from error
 
 
-def _estimate_by_laplace(model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> Evidence:
-    return _approximate(Laplace(), model, theta)
-
-
-def _estimate_by_ep(model: LatentGP, theta: FloatArray, rng: np.random.Generator) -> Evidence:
-    model.likelihood.check_single('method="ep"', 'method="laplace" or "is"')
-    return _approximate(EP(), model, theta)
-
-
-def _estimate_by_corrected_ep(
-    model: LatentGP, theta: FloatArray, rng: np.random.Generator
+def _estimate(
+    method: str, model: LatentGP, theta: FloatArray, rng: np.random.Generator
 ) -> Evidence:
-    model.likelihood.check_single('method="ep2"', 'method="laplace" or "is"')
-    return Evidence(second_order_log_evidence(model, theta), 0.0)
-
-
-def _approximate(approximation: Approximation, model: LatentGP, theta: FloatArray) -> Evidence:
-    return Evidence(approximation.with_tolerance().fit(model, theta).log_evidence, 0.0)
-
-
-def _estimate_by_importance(
-    model: LatentGP, theta: FloatArray, rng: np.random.Generator
-) -> Evidence:
-    """Return the mean of importance weights of f drawn from a Gaussian near p(f | y, theta)."""
+    """Estimate log p(y | theta) by one of `CONDITIONAL_METHODS`."""
+    if method == "laplace":
+        return _approximate(Laplace(), model, theta)
+    if method in ("ep", "ep2"):
+        model.likelihood.check_single(f'method="{method}"', 'method="laplace" or "is"')
+        if method == "ep":
+            return _approximate(EP(), model, theta)
+        return Evidence(second_order_log_evidence(model, theta), 0.0)
     if model.likelihood.quadratic:
         return _approximate(Exact(), model, theta)
+    # The mean of importance weights of f drawn from a Gaussian near p(f | y, theta).
     density = approximate_posterior(model, theta)
     parts = [
         importance_estimate(
@@ -237,26 +223,8 @@ def _estimate_by_importance(
     return _log_mean(np.concatenate(parts), "is")
 
 
-def _estimate_by_annealing(
-    settings: AnnealedImportance,
-    model: LatentGP,
-    theta: FloatArray,
-    rng: np.random.Generator,
-    n_jobs: int | None,
-) -> Evidence:
-    """Return the mean of annealed weights of f moved from a Gaussian to p(f | y, theta)."""
-    if model.likelihood.quadratic:
-        return _approximate(Exact(), model, theta)
-    return _log_mean(settings.estimate(model, theta, rng, n_jobs).log_weights, "ais")
-
-
-#: Functions that estimate log p(y | theta), by the values of `method` in `log_evidence`.
-CONDITIONAL_METHODS: dict[str, Callable[[LatentGP, FloatArray, np.random.Generator], Evidence]] = {
-    "is": _estimate_by_importance,
-    "ep": _estimate_by_ep,
-    "ep2": _estimate_by_corrected_ep,
-    "laplace": _estimate_by_laplace,
-}
+def _approximate(approximation: Approximation, model: LatentGP, theta: FloatArray) -> Evidence:
+    return Evidence(approximation.with_tolerance().fit(model, theta).log_evidence, 0.0)
 
 
 # --- means of weights -----------------------------------------------------------------------------
@@ -274,18 +242,13 @@ def _log_mean(log_weights: FloatArray, method: str) -> Evidence:
     mean = weights.mean()
     n = len(weights)
     error = float(weights.std(ddof=1) / np.sqrt(n) / mean)
-    if weights.max() > _HARMLESS_SHARE * n * mean:
-        _warn_if_heavy(weights, method)
+    if weights.max() > _HARMLESS_SHARE * n * mean:  # a few weights may dominate the mean
+        k = float(array_stats.pareto_khat(weights, None, r_eff=1.0, tail="right"))
+        if k > MAX_PARETO_K:
+            integrated = method == "integrated"
+            remedy = "run longer chains" if integrated else 'use "ais", or another theta'
+            warn(
+                f"log_evidence(method={method!r}): the weights have a Pareto k of {k:.2f}, above "
+                f"{MAX_PARETO_K}: rely neither on the value nor on its standard error; {remedy}."
+            )
     return Evidence(float(top + np.log(mean)), error)
-
-
-def _warn_if_heavy(weights: FloatArray, method: str) -> None:
-    """Warn if a few weights dominate the mean, by the shape of the tail of all."""
-    k = float(array_stats.pareto_khat(weights, None, r_eff=1.0, tail="right"))
-    if k > MAX_PARETO_K:
-        integrated = method == "integrated"
-        remedy = "run longer chains" if integrated else 'use "ais", or another theta'
-        warn(
-            f"log_evidence(method={method!r}): the weights have a Pareto k of {k:.2f}, above "
-            f"{MAX_PARETO_K}: rely neither on the value nor on its standard error; {remedy}."
-        )

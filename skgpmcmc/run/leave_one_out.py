@@ -84,11 +84,6 @@ class GivenRows(NamedTuple):
     row_of: IntArray  # (n_given,), position of the model's row that each given row belongs to
     weight: FloatArray  # (n_given,), positive
 
-    def find_distinct(self) -> tuple[GivenRows, IntArray]:
-        """Return the distinct rows, and the position of each given row among them."""
-        pairs, which = np.unique(np.column_stack(self), axis=0, return_inverse=True)
-        return GivenRows(pairs[:, 0].astype(np.intp), np.asarray(pairs[:, 1])), which.ravel()
-
 
 def pointwise_log_lik(
     model: LatentGP, draws: Draws, given: GivenRows, shift: float = 0.0
@@ -173,7 +168,19 @@ def integrated_densities(
     chosen = _thin(draws.theta)
     n_chains, n_draws, p = chosen.shape
     distinct, which = np.unique(chosen.reshape(n_chains * n_draws, p), axis=0, return_inverse=True)
-    queries = _make_queries(model, given, label)
+    # The queries for the densities of `PointwiseDensities`: observed, kept, left out.
+    rows, weight = given
+    own = model.observations
+    total = np.ones(len(rows)) if own.weight is None else own.weight[rows]
+    left = total - weight
+    left[left < np.finfo(float).eps * len(rows) * total] = 0.0  # the rounding error of a zero
+    of_rows = ExtraTargets(own.y[rows], weight)
+    queries = [DensityQuery(rows, left, of_rows)]
+    if label is None:
+        queries.append(DensityQuery(rows, total, of_rows))
+    else:
+        of_label = ExtraTargets(np.full(len(rows), label), np.ones(len(rows)))
+        queries += [DensityQuery(rows, total, of_label), DensityQuery(rows, left, of_label)]
     with Workers(n_jobs) as workers:
         found = workers.run(
             [
@@ -182,8 +189,8 @@ def integrated_densities(
             ]
         )
     by_draw = np.concatenate(found)[which.ravel()].reshape(n_chains, n_draws, len(queries), -1)
-    observed, kept, *others = np.moveaxis(by_draw, 2, 0)
-    left_out = others[0] if others else observed
+    observed, kept = by_draw[:, :, 0], by_draw[:, :, 1]
+    left_out = observed if label is None else by_draw[:, :, 2]
     return PointwiseDensities(observed, left_out, kept)
 
 
@@ -194,19 +201,6 @@ def _thin(theta: FloatArray) -> FloatArray:
         return theta[:1, :1]
     n = min(n_draws, max(_MOST_DRAWS // n_chains, min_draws(n_chains)))
     return theta[:, np.linspace(0, n_draws - 1, n).round().astype(np.intp)]
-
-
-def _make_queries(model: LatentGP, given: GivenRows, label: float | None) -> list[DensityQuery]:
-    """Return the queries for the densities of `PointwiseDensities`: observed, kept, left out."""
-    observed = model.observations
-    rows, weight = given
-    total = np.ones(len(rows)) if observed.weight is None else observed.weight[rows]
-    left = total - weight
-    left[left < np.finfo(float).eps * len(rows) * total] = 0.0  # the rounding error of a zero
-    own = ExtraTargets(observed.y[rows], weight)
-    asked = own if label is None else ExtraTargets(np.full(len(rows), label), np.ones(len(rows)))
-    queries = [DensityQuery(rows, left, own), DensityQuery(rows, total, asked)]
-    return queries if label is None else [*queries, DensityQuery(rows, left, asked)]
 
 
 def _log_densities_at(
@@ -313,9 +307,17 @@ def average_densities(
     The arguments and errors are those of `leave_one_out` and of `integrated_densities`.
     """
     n_chains, n_draws, p = draws.theta.shape
-    if p or method == "psis":
-        _check_n_draws(n_chains, n_draws)
-    distinct, which = given.find_distinct()
+    least = min_draws(n_chains)
+    has_weights = p > 0 or method == "psis"  # whose tails too few draws would say nothing about
+    if has_weights and (n_draws < least or n_chains * n_draws < _LEAST_DRAWS):
+        raise ValueError(
+            f"loo needs at least {_LEAST_DRAWS} draws, and {least} in each chain; "
+            f"n_chains={n_chains} with {n_draws} draws each are too few: increase n_draws "
+            "(warm_start=True continues these chains)."
+        )
+    pairs, which = np.unique(np.column_stack(given), axis=0, return_inverse=True)
+    distinct = GivenRows(pairs[:, 0].astype(np.intp), np.asarray(pairs[:, 1]))
+    which = which.ravel()
     if method == "psis":
         densities = latent_densities(model, draws, distinct, label)
     else:
@@ -330,27 +332,14 @@ def average_densities(
     return Averages(*(part[which] for part in _average(densities)))
 
 
-def _check_n_draws(n_chains: int, n_draws: int) -> None:
-    """Raise an error if the draws are too few to fit the tails of their weights."""
-    if n_draws < min_draws(n_chains) or n_chains * n_draws < _LEAST_DRAWS:
-        raise ValueError(
-            f"loo needs at least {_LEAST_DRAWS} draws, and {min_draws(n_chains)} in each chain; "
-            f"n_chains={n_chains} with {n_draws} draws each are too few: increase n_draws "
-            "(warm_start=True continues these chains)."
-        )
-
-
 def _sum_over_rows(
     elpd_i: FloatArray, p_loo_i: FloatArray, pareto_k: FloatArray, method: str
 ) -> LeaveOneOut:
-    se = _sd_of_sum(elpd_i) if len(elpd_i) > 1 else float("nan")
-    return LeaveOneOut(float(elpd_i.sum()), se, float(p_loo_i.sum()), elpd_i, pareto_k, method)
-
-
-def _sd_of_sum(elpd_i: FloatArray) -> float:
-    """Return the standard error of the sum, without squares that could overflow."""
+    # The standard error of the sum, without squares that could overflow.
     largest = max(float(np.abs(elpd_i).max()), np.finfo(float).tiny)
-    return float(largest * np.sqrt(len(elpd_i)) * (elpd_i / largest).std())
+    n = len(elpd_i)
+    se = float(largest * np.sqrt(n) * (elpd_i / largest).std()) if n > 1 else float("nan")
+    return LeaveOneOut(float(elpd_i.sum()), se, float(p_loo_i.sum()), elpd_i, pareto_k, method)
 
 
 def _average(densities: PointwiseDensities) -> Averages:
@@ -364,30 +353,26 @@ def _average(densities: PointwiseDensities) -> Averages:
     n_draws, n_rows = observed.shape
     if n_draws == 1:
         return Averages(left_out[0], kept[0], np.zeros(n_rows))
-    efficiency = _efficiency(densities.observed)
     log_weight = -observed
     pareto_k = np.full(n_rows, np.inf)
     log_weight -= logsumexp(log_weight, axis=0)
-    for i in range(n_rows):
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # checked below
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # checked below
+        # The effective draws per draw, mean over rows, determine the length of the tails. The
+        # densities of some rows may be constant.
+        relative = np.asarray(
+            array_stats.ess(
+                densities.observed, chain_axis=0, draw_axis=1, method="mean", relative=True
+            )
+        )
+        known = relative[np.isfinite(relative)]
+        efficiency = float(np.clip(known.mean(), 1.0 / n_draws, 1.0)) if len(known) else 1.0
+        for i in range(n_rows):
             try:
                 smoothed, k = array_stats.psislw(observed[:, i], r_eff=efficiency)
             except ValueError:  # the whole tail is one value
                 continue
-        if np.isfinite(k) and np.isfinite(smoothed).all():
-            log_weight[:, i] = smoothed
-            pareto_k[i] = k
+            if np.isfinite(k) and np.isfinite(smoothed).all():
+                log_weight[:, i] = smoothed
+                pareto_k[i] = k
     mean_kept = logsumexp(kept, axis=0) - np.log(n_draws)
     return Averages(logsumexp(log_weight + left_out, axis=0), mean_kept, pareto_k)
-
-
-def _efficiency(log_lik: FloatArray) -> float:
-    """Return the effective draws per draw, mean over rows, which determine the length of tails."""
-    n_draws = log_lik[..., 0].size
-    with np.errstate(
-        divide="ignore", invalid="ignore", over="ignore"
-    ):  # the densities of some rows may be constant
-        ess = array_stats.ess(log_lik, chain_axis=0, draw_axis=1, method="mean", relative=True)
-    relative = np.asarray(ess)
-    known = relative[np.isfinite(relative)]
-    return float(np.clip(known.mean(), 1.0 / n_draws, 1.0)) if len(known) else 1.0

@@ -189,20 +189,6 @@ class ModelRun:
     report: EmulatorReport | None
     n_discarded: int
 
-    def judged_quantities(self, rounds: Sequence[Sequence[Segment]]) -> FloatArray:
-        """Return the quantities that convergence is judged by after rounds; (n_chains, n, k)."""
-        if not self.draws.theta.shape[2]:
-            return judged_quantities(self.model, self.draws.with_rounds(rounds))
-        # The draws of f are large, and are not copied.
-        new = [np.concatenate([s.theta for s in chain]) for chain in zip(*rounds, strict=True)]
-        return np.concatenate([self.draws.theta, new], axis=1)
-
-    def with_rounds(
-        self, rounds: Sequence[Sequence[Segment]], chains: list[PausedChain]
-    ) -> ModelRun:
-        """Append rounds of draws, with the chains in their new states."""
-        return replace(self, draws=self.draws.with_rounds(rounds), chains=chains)
-
 
 @dataclass(frozen=True, eq=False)
 class SamplingRun:

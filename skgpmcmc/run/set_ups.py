@@ -7,6 +7,7 @@ with which the chains begin.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import joblib
@@ -16,12 +17,12 @@ from ..approximations.base import Approximation
 from ..chain import time_limit
 from ..chain.counts import ChainCounts, sum_counts
 from ..chain.executor import TaskResult, perform
-from ..chain.segment import Segment, switch
+from ..chain.segment import Segment
 from ..chain.time_limit import TimeLimit, apply_limit
 from ..hyperposterior.cheap import CheapApproximation
 from ..model.joint import LatentGP
 from ..numerics.linalg import OperationCount
-from ..parallel.workers import Call, Workers
+from ..parallel.workers import Workers
 from ..samplers.base import Sampler
 from ..setup.request import PreparedChains, Request
 from ..transitions.mapping import count_marked
@@ -47,22 +48,13 @@ class SetUpResult(NamedTuple):
     prepared: PreparedChains  # the transition, and the starts of the chains
     operations: OperationCount  # of the set-up
 
-    def burn_in_calls(self) -> list[Call]:
-        """Return one call for each chain, which starts it and makes its burn-in."""
-        own = self.prepared
-        states: Sequence[Any] = own.states or [None] * len(own.rngs)  # None starts afresh at theta
-        return [
-            joblib.delayed(switch)(self.model, own.transition, theta, rng, own.n_burn_in, state)
-            for theta, rng, state in zip(own.thetas, own.rngs, states, strict=True)
-        ]
-
     def begin_run(self, burnt_in: Sequence[Segment]) -> ModelRun:
         """Return the record of the model before its first kept draw.
 
         Parameters
         ----------
         burnt_in : sequence of Segment
-            Results of the `burn_in_calls`.
+            The burn-in of each chain.
         """
         model, own, operations = self
         set_up_counts = ChainCounts(n_evaluations=own.n_evaluations, operations=operations)
@@ -106,107 +98,68 @@ def set_up_all(
     workers : Workers
         The pool that does the work.
     n_rounds : int
-        Rounds that the monitor hears of; see `_SetUpRounds`.
+        Rounds that the monitor hears of; see `_SetUpExecutor`.
     monitor : Monitor
         Receives stages and rounds.
     plan : WorkPlan
         The work of the whole run, for an estimate of its time.
     """
-    rounds = _SetUpRounds(monitor, n_rounds)
+    executor = _SetUpExecutor(workers, monitor, plan, n_rounds)
     results = []
     for m, (model, stream) in enumerate(zip(models, seed.spawn(len(models)), strict=True)):
-        class_label = f" of class {m + 1} of {len(models)}" if len(models) > 1 else ""
-        executor = _SetUpExecutor(workers, rounds, plan, class_label, len(models) - m)
-        results.append(_set_up(model, settings, stream, executor))
+        executor.class_label = f" of class {m + 1} of {len(models)}" if len(models) > 1 else ""
+        executor.n_models_left = len(models) - m
+        executor.operations = OperationCount()
+        *rngs, rng = [np.random.default_rng(own) for own in stream.spawn(settings.n_chains + 1)]
+        request = Request(
+            settings.sampler.prepare_model(model),
+            settings.approximation,
+            [model.hyperprior.sample(own) for own in rngs],
+            rngs,
+            rng,
+            settings.n_importance,
+            settings.n_warmup,
+            settings.cheap,
+        )
+        with apply_limit(TimeLimit()) as executor.limit:
+            prepared = settings.sampler.set_up(request, executor)
+        results.append(SetUpResult(request.model, prepared, executor.operations))
+        monitor.limit.was_noticed |= executor.limit.was_noticed
         if monitor.limit.was_noticed:
             workers.leave_journal()
-    rounds.end()
+    while executor.n_rounds_left:
+        executor.begin_round()
+    if executor.round_is_open:
+        monitor.end_round()
     if monitor.limit.was_noticed:  # no time for a burn-in
         results = [one._replace(prepared=one.prepared._replace(n_burn_in=0)) for one in results]
     return results
 
 
-def _set_up(
-    model: LatentGP,
-    settings: ChainSettings,
-    seed: np.random.SeedSequence,
-    executor: _SetUpExecutor,
-) -> SetUpResult:
-    """Set up the chains of a model, which begin at draws from the prior of theta."""
-    *rngs, rng = [np.random.default_rng(stream) for stream in seed.spawn(settings.n_chains + 1)]
-    starts = [model.hyperprior.sample(own) for own in rngs]
-    model = settings.sampler.prepare_model(model)
-    request = Request(
-        model,
-        settings.approximation,
-        starts,
-        rngs,
-        rng,
-        settings.n_importance,
-        settings.n_warmup,
-        settings.cheap,
-    )
-    with apply_limit(TimeLimit()) as executor.limit:
-        prepared = settings.sampler.set_up(request, executor)
-    executor.rounds.monitor.limit.was_noticed |= executor.limit.was_noticed
-    return SetUpResult(model, prepared, executor.operations)
-
-
-class _SetUpRounds:
-    """Announces the batches of all set-ups to a monitor, each as a round.
-
-    The number of batches is not known in advance. The monitor hears of exactly `n_rounds` rounds:
-    the last one lasts until the end of the set-ups, and rounds that are left over are empty.
-    """
-
-    def __init__(self, monitor: Monitor, n_rounds: int) -> None:
-        self.monitor = monitor
-        self.has_reported_effort = False
-        self._n_left = n_rounds
-        self._is_open = False
-
-    def begin(self, stage: str | None) -> None:
-        """Begin a batch; the monitor hears of its stage, unless that is None."""
-        if stage is not None:
-            self.monitor.report_stage(stage)
-        if self._n_left:
-            if self._is_open:
-                self.monitor.end_round()  # a stop request waits for the first draws
-            self.monitor.begin_round()
-            self._n_left = self._n_left - 1
-            self._is_open = True
-
-    def end(self) -> None:
-        """End the open round, after those that are left over."""
-        while self._n_left:
-            self.begin(None)
-        if self._is_open:
-            self.monitor.end_round()
-
-
+@dataclass(eq=False)
 class _SetUpExecutor:
-    """The `Executor` of one set-up: it sends calls to workers, counts them, and ends them in time.
+    """The `Executor` of all set-ups: it sends calls to workers, counts them, and ends them in time.
 
-    The journal of a checkpoint records set-ups that were not cut short. So the set-up ignores the
+    The journal of a checkpoint records set-ups that were not cut short. So a set-up ignores the
     time limit of the monitor as long as its results come from the journal, and leaves the journal
     once it is cut short.
+
+    The monitor hears of each batch of work as a round. The number of batches is not known in
+    advance, and the monitor hears of exactly `n_rounds_left` rounds: the last one lasts until the
+    end of the set-ups, and rounds that are left over are empty.
     """
 
-    def __init__(
-        self,
-        workers: Workers,
-        rounds: _SetUpRounds,
-        plan: WorkPlan,
-        class_label: str,
-        n_models_left: int,
-    ) -> None:
-        self.rounds = rounds
-        self.limit = TimeLimit()
-        self.operations = OperationCount()
-        self._workers = workers
-        self._plan = plan
-        self._class_label = class_label
-        self._n_models_left = n_models_left
+    workers: Workers
+    monitor: Monitor
+    plan: WorkPlan
+    n_rounds_left: int
+    round_is_open: bool = False
+    has_reported_effort: bool = False
+    # Of the set-up in progress:
+    class_label: str = ""
+    n_models_left: int = 1
+    operations: OperationCount = field(default_factory=OperationCount)
+    limit: TimeLimit = field(default_factory=TimeLimit)
 
     def map(
         self,
@@ -218,45 +171,44 @@ class _SetUpExecutor:
         iterations: float = 0.0,
     ) -> list[Any]:
         """See `Executor`."""
-        workers = self._workers
+        whole = self.monitor.limit
         if self.limit.was_noticed:
-            workers.leave_journal()
-        is_replayed = workers.replays
+            self.workers.leave_journal()
+        is_replayed = self.workers.replays
         if not is_replayed:
-            self._set_limit()
-        self.rounds.begin(None if is_replayed else f"{stage}{self._class_label}")
+            if self.limit.end == np.inf and whole.end < np.inf:
+                # The set-up gets its share of the time that is left.
+                self.limit.seconds = whole.seconds
+                now = time_limit.clock()
+                self.limit.end = now + (whole.end - now) / self.n_models_left
+            self.monitor.report_stage(f"{stage}{self.class_label}")
+        if self.n_rounds_left:
+            self.begin_round()
         calls = [
             joblib.delayed(perform)(function, item, self.limit, i < n_needed)
             for i, item in enumerate(items)
         ]
-        done: list[TaskResult] = workers.run(calls, f"{stage.partition(':')[0]}{self._class_label}")
+        name = f"{stage.partition(':')[0]}{self.class_label}"
+        done: list[TaskResult] = self.workers.run(calls, name)
         for result in done:
             self.operations.add(result.operations)
         self.limit.spent = sum(result.seconds for result in done)
         if any(result.cut for result in done):
-            self._stop_all()
-        if iterations and not is_replayed:
-            self._report_effort(done, iterations)
+            # The time of all later calls is over, even of those whose workers have time left.
+            self.limit.was_noticed = True
+            self.limit.end = -np.inf
+            whole.was_noticed = True
+        complete = [result.seconds / iterations for result in done if iterations and not result.cut]
+        if complete and not is_replayed and not self.has_reported_effort:
+            self.has_reported_effort = True
+            seconds = float(np.median(complete))
+            self.monitor.report_effort(self.plan.estimate_effort(seconds, "the first evaluations"))
         return [result.value for result in done]
 
-    def _set_limit(self) -> None:
-        """Give the set-up its share of the time that is left, unless it has one or needs none."""
-        whole = self.rounds.monitor.limit
-        if self.limit.end == np.inf and whole.end < np.inf:
-            self.limit.seconds = whole.seconds
-            now = time_limit.clock()
-            self.limit.end = now + (whole.end - now) / self._n_models_left
-
-    def _stop_all(self) -> None:
-        """End the time of all later calls, even of those whose workers have time left."""
-        self.limit.was_noticed = True
-        self.limit.end = -np.inf
-        self.rounds.monitor.limit.was_noticed = True
-
-    def _report_effort(self, done: list[TaskResult], iterations_per_call: float) -> None:
-        """Report an estimate of the time of the whole run, once, from the first complete calls."""
-        seconds = [result.seconds / iterations_per_call for result in done if not result.cut]
-        if seconds and not self.rounds.has_reported_effort:
-            self.rounds.has_reported_effort = True
-            left = self._plan.estimate_effort(float(np.median(seconds)), "the first evaluations")
-            self.rounds.monitor.report_effort(left)
+    def begin_round(self) -> None:
+        """Begin one of the rounds that are left, after the end of the open one."""
+        if self.round_is_open:
+            self.monitor.end_round()  # a stop request waits for the first draws
+        self.monitor.begin_round()
+        self.n_rounds_left = self.n_rounds_left - 1
+        self.round_is_open = True

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import importlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -85,24 +85,11 @@ def _state_by_name(part: Any) -> dict[str, Any] | None:
     return state if isinstance(state, dict) else None
 
 
-def _list_children(part: Any) -> Iterator[tuple[Any, Any]]:
-    """Give the parts of an object, each with its key, position or name.
-
-    Yields
-    ------
-    tuple
-        Key and part.
-    """
-    if isinstance(part, dict):
-        yield from part.items()
-    elif isinstance(part, (list, tuple)) and not hasattr(part, "_fields"):
-        yield from enumerate(part)
-    else:
-        yield from (_state_by_name(part) or {}).items()
-
-
 def _find_paths(root: Any) -> dict[int, list[Any]]:
-    """Return the path to every object that is part of another one, by the object's id."""
+    """Return the path to every object that is part of another one, by the object's id.
+
+    The steps of a path are keys, positions and names.
+    """
     found: dict[int, list[Any]] = {}
     todo: list[tuple[list[Any], Any]] = [([], root)]
     while todo:
@@ -110,28 +97,30 @@ def _find_paths(root: Any) -> dict[int, list[Any]]:
         if isinstance(part, (*_JSON_TYPES, np.ndarray, np.generic)) or id(part) in found:
             continue
         found[id(part)] = path
-        plain = ((s, p) for s, p in _list_children(part) if isinstance(s, (int, str)))
-        todo.extend(([*path, step], next_part) for step, next_part in plain)
+        if isinstance(part, dict):
+            children = list(part.items())
+        elif isinstance(part, (list, tuple)) and not hasattr(part, "_fields"):
+            children = list(enumerate(part))
+        else:
+            children = list((_state_by_name(part) or {}).items())
+        todo.extend(
+            ([*path, step], child) for step, child in children if isinstance(step, (int, str))
+        )
     return found
 
 
 def _follow_path(root: Any, path: Sequence[Any]) -> Any:
     """Return the part that a path leads to."""
     for step in path:
-        root = (
-            root[step]
-            if isinstance(root, (dict, list)) or type(root) is tuple
-            else _get_by_name(root, step)
-        )
+        steps = root if isinstance(root, (dict, list)) or type(root) is tuple else None
+        if steps is None:
+            steps = _state_by_name(root)
+            if steps is None or step not in steps:
+                raise ValueError(
+                    f"The file refers to {step!r}, which a {type(root).__name__} has not."
+                )
+        root = steps[step]
     return root
-
-
-def _get_by_name(part: Any, name: Any) -> Any:
-    """Return the field of an object's state that has a name."""
-    state = _state_by_name(part)
-    if state is None or name not in state:
-        raise ValueError(f"The file refers to {name!r}, which a {type(part).__name__} has not.")
-    return state[name]
 
 
 class _Writer:
@@ -146,12 +135,17 @@ class _Writer:
     def write(self, part: Any) -> Any:
         """Return a part as a tree that JSON can hold; its arrays are appended to `arrays`."""
         if isinstance(part, (np.ndarray, np.generic)):
-            return self._array(part)
+            if part.dtype.hasobject:
+                raise TypeError("An array of objects cannot be written.")
+            self.arrays.append(np.asarray(part))
+            return {"array": len(self.arrays) - 1, "scalar": isinstance(part, np.generic)}
         if isinstance(part, _JSON_TYPES):
             return part
         if isinstance(part, np.random.Generator):
             return {"stream": _describe_stream(part)}
-        if id(part) in self.given and _is_referable(part):
+        # A container may have been filled since, and is written whole.
+        is_container = isinstance(part, (dict, list)) or type(part) is tuple
+        if id(part) in self.given and not is_container:
             return {"given": self.given[id(part)]}
         if isinstance(part, dict):
             kind = "counter" if isinstance(part, Counter) else "dict"
@@ -161,12 +155,6 @@ class _Writer:
         if type(part) is tuple:
             return {"tuple": [self.write(p) for p in part]}
         return self._record(part)
-
-    def _array(self, part: Any) -> Any:
-        if part.dtype.hasobject:
-            raise TypeError("An array of objects cannot be written.")
-        self.arrays.append(np.asarray(part))
-        return {"array": len(self.arrays) - 1, "scalar": isinstance(part, np.generic)}
 
     def _record(self, part: Any) -> Any:
         if id(part) in self._records:
@@ -181,11 +169,6 @@ class _Writer:
         tree = {name: self.write(p) for name, p in state.items()}
         self._records[id(part)] = len(self._records), part
         return {"record": kind, "fields": tree}
-
-
-def _is_referable(part: Any) -> bool:
-    """Whether a part may be written as a reference: a container may have been filled since."""
-    return not isinstance(part, (dict, list)) and type(part) is not tuple
 
 
 def _is_record(kind: Any) -> bool:
@@ -236,9 +219,20 @@ class _Reader:
             array = self.arrays[part["array"]]
             return array[()] if part["scalar"] else array
         ((kind, content),) = part.items()
-        return (
-            getattr(self, f"_read_{kind}")(content) if kind in _PART_KINDS else _refuse_kind(kind)
-        )
+        match kind:
+            case "same":
+                return self._records[content]
+            case "given":
+                return _follow_path(self.given, content)
+            case "stream":
+                return _read_stream(content)
+            case "dict" | "counter":
+                pairs = {self.read(key): self.read(value) for key, value in content}
+                return Counter(pairs) if kind == "counter" else pairs
+            case "list" | "tuple":
+                parts = [self.read(value) for value in content]
+                return tuple(parts) if kind == "tuple" else parts
+        raise ValueError(f"The file has a part of unknown kind {kind!r}.")
 
     def _record(self, kind: str, parts: Mapping[str, Any]) -> Any:
         found = _find_class(kind)
@@ -246,8 +240,13 @@ class _Reader:
         if issubclass(found, tuple):
             record = found(**values)
         else:
+            # Besides its fields, an object keeps the values that it has computed and cached.
             known = {field.name for field in fields(found)}
-            strange = [name for name in values.keys() - known if not _is_cached(found, name)]
+            strange = [
+                name
+                for name in values.keys() - known
+                if not isinstance(getattr(found, name, None), cached_property)
+            ]
             if strange:
                 raise ValueError(f"A {found.__name__} has no {sorted(strange)}.")
             record = object.__new__(found)
@@ -255,48 +254,19 @@ class _Reader:
         self._records.append(record)
         return record
 
-    def _read_same(self, number: int) -> Any:
-        return self._records[number]
 
-    def _read_given(self, path: Sequence[Any]) -> Any:
-        return _follow_path(self.given, path)
-
-    def _read_stream(self, state: Mapping[str, Any]) -> np.random.Generator:
-        if state["kind"] not in _BIT_GENERATORS:
-            raise ValueError(f"There is no random stream of kind {state['kind']!r}.")
-        seed = np.random.SeedSequence(
-            state["entropy"],
-            spawn_key=state["spawn_key"],
-            n_children_spawned=state["n_children_spawned"],
-        )
-        bits = getattr(np.random, state["kind"])(seed)
-        bits.state = state["state"]
-        return np.random.Generator(bits)
-
-    def _read_dict(self, pairs: Sequence[Any]) -> dict[Any, Any]:
-        return {self.read(key): self.read(part) for key, part in pairs}
-
-    def _read_counter(self, pairs: Sequence[Any]) -> Counter[Any]:
-        return Counter(self._read_dict(pairs))
-
-    def _read_list(self, parts: Sequence[Any]) -> list[Any]:
-        return [self.read(part) for part in parts]
-
-    def _read_tuple(self, parts: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(self._read_list(parts))
-
-
-#: Kinds of parts that `_Reader` has a method for.
-_PART_KINDS = ("same", "given", "stream", "dict", "counter", "list", "tuple")
-
-
-def _refuse_kind(kind: Any) -> Any:
-    raise ValueError(f"The file has a part of unknown kind {kind!r}.")
-
-
-def _is_cached(kind: type, name: str) -> bool:
-    """Whether objects of a class keep a value that they have computed under this name."""
-    return isinstance(getattr(kind, name, None), cached_property)
+def _read_stream(state: Mapping[str, Any]) -> np.random.Generator:
+    """Return the random stream that `_describe_stream` described."""
+    if state["kind"] not in _BIT_GENERATORS:
+        raise ValueError(f"There is no random stream of kind {state['kind']!r}.")
+    seed = np.random.SeedSequence(
+        state["entropy"],
+        spawn_key=state["spawn_key"],
+        n_children_spawned=state["n_children_spawned"],
+    )
+    bits = getattr(np.random, state["kind"])(seed)
+    bits.state = state["state"]
+    return np.random.Generator(bits)
 
 
 def _find_class(kind: str) -> Any:

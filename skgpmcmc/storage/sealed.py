@@ -69,18 +69,13 @@ def write_sealed(path: Path, content: dict[str, Any]) -> None:
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Write a folder to disk, so that a new name in it outlives a power failure, if possible."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows cannot open folders
-        return
-    with suppress(OSError):  # some file systems do not support it
-        os.fsync(handle)
-    os.close(handle)
+    # The folder is written to disk, too, so that the new name outlives a power failure. Windows
+    # cannot open folders, and some file systems cannot sync them.
+    with suppress(OSError):
+        handle = os.open(path.parent, os.O_RDONLY)
+        with suppress(OSError):
+            os.fsync(handle)
+        os.close(handle)
 
 
 def _serialize(index: bytes, arrays: Sequence[np.ndarray]) -> Iterator[bytes]:

@@ -25,6 +25,10 @@ def doubled(_, number):
     return 2 * number
 
 
+class NoMarks:
+    """A transition that marks nothing."""
+
+
 class Batches(Sampler):
     """Hands out some batches of work, each of so many calls."""
 
@@ -38,7 +42,7 @@ class Batches(Sampler):
             self.found.append(workers.map(doubled, items, f"stage: {size}", **self.about))
             self.ends.append(workers.limit.end)
             self.doing()
-        return PreparedChains(None, request.starts, request.rngs, 0, n_evaluations=7.5)
+        return PreparedChains(NoMarks(), request.starts, request.rngs, 0, n_evaluations=7.5)
 
 
 class Told(Monitor):
@@ -96,23 +100,12 @@ def set_up(sampler, n_rounds=0, *, n_models=1, monitor=None, workers=None):
 
 def test_results_come_back_in_order_and_operations_are_counted():
     sampler = Batches(3, 4)
-    ((_, prepared, operations),), _, workers = set_up(sampler)
+    (ready,), _, workers = set_up(sampler)
     assert sampler.found == [[0, 2, 4], [0, 2, 4, 6]]
-    assert operations.cholesky == sum(n**3 for n in (1, 2, 1, 2, 3))
-    assert prepared.n_evaluations == 7.5
     assert workers.names == ["stage", "stage"]
-
-
-def test_operations_and_evaluations_of_the_set_up_are_those_of_the_warm_up():
-    sampler, settled = Batches(3), []
-    ((ready,), _, _) = set_up(sampler)
-    run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begin_run(settled)
-    assert run.draws.warmup_counts.n_evaluations == 7.5
-    assert run.draws.warmup_counts.operations.cholesky == 9.0
-
-
-class NoMarks:
-    """A transition that marks nothing."""
+    counts = ready.begin_run([]).draws.warmup_counts
+    assert counts.n_evaluations == 7.5
+    assert counts.operations.cholesky == sum(n**3 for n in (1, 2, 1, 2, 3))
 
 
 @in_one_test(
@@ -126,7 +119,7 @@ class NoMarks:
         (2, 0, "begin end begin end"),
     ],
 )
-def test_each_batch_is_a_round_and_the_last_takes_all_that_follow(n_rounds, n_batches, told):
+def test_each_batch_is_a_round_and_the_last_round_has_all_that_follow(n_rounds, n_batches, told):
     _, monitor, _ = set_up(Batches(*[1] * n_batches), n_rounds)
     assert monitor.heard == ["stage: 1" if word == "s" else word for word in told.split()]
 
@@ -138,7 +131,7 @@ def test_rounds_go_on_from_model_to_model():
     assert workers.names == ["stage of class 1 of 2", "stage of class 2 of 2"]
 
 
-def test_what_calls_let_expect_is_told_once_and_not_of_a_journal():
+def test_the_time_left_is_reported_once_and_not_from_a_journal():
     sampler = Batches(2, 2, 2, iterations=2.5)
     _, monitor, _ = set_up(sampler)
     assert monitor.heard.count("expect") == 1
@@ -206,7 +199,7 @@ def test_a_journal_is_left_once_something_was_left_out(clock):
     assert workers.left_at == 2  # the third batch is not journaled
 
 
-def test_one_call_that_ends_sooner_ends_the_time_of_all(clock, monkeypatch):
+def test_one_call_that_was_cut_ends_the_time_of_all(clock, monkeypatch):
     """Whatever clocks say later: workers may have others."""
     cut = perform(doubled, (MODEL, 1), TimeLimit())._replace(cut=True)
     monkeypatch.setattr(set_ups, "perform", lambda *call: cut)
@@ -217,7 +210,7 @@ def test_one_call_that_ends_sooner_ends_the_time_of_all(clock, monkeypatch):
     assert monitor.limit.was_noticed
 
 
-def test_a_call_ends_sooner_by_the_limit_it_was_given(clock):
+def test_a_call_obeys_its_own_limit_unless_it_is_needed(clock):
     over = TimeLimit(50.0)
     left_out, needed = (perform(asks, (), over, is_needed) for is_needed in (False, True))
     assert (left_out.value, left_out.cut) == (None, True)
@@ -240,8 +233,7 @@ def test_iterations_of_the_set_up_are_part_of_those_discarded():
             return super().set_up(request, workers)._replace(n_tuned=20, n_burn_in=5)
 
     ((ready,), _, _) = set_up(Moved(1))
-    run = ready._replace(prepared=ready.prepared._replace(transition=NoMarks())).begin_run([])
-    assert run.n_discarded == 25
+    assert ready.begin_run([]).n_discarded == 25
     in_a_hurry = Told()
     in_a_hurry.limit.was_noticed = True
     ((ready,), _, _) = set_up(Moved(1), monitor=in_a_hurry)

@@ -91,7 +91,7 @@ def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have(two_th
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_threads_of_a_context, args=(there,))
-    with threads._SHARED_LIMIT._lock:
+    with threads._SHARED_LIMIT.lock:
         process.start()
     try:
         assert here.poll(20.0), "the forked process is stuck"

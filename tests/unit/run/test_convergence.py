@@ -41,7 +41,7 @@ def heavy_tails():
         (1.0, 100.0, 100.0, 20.0, True),
     ],
 )
-def test_what_is_enough(r_hat, bulk, tail, target, expected):
+def test_the_goal_is_met_when_every_measure_is(r_hat, bulk, tail, target, expected):
     values = (np.array([value]) for value in (r_hat, bulk, tail))
     assert ConvergenceGoal(1.01, target).is_met(*values).tolist() == [expected]
 
@@ -85,7 +85,7 @@ def test_a_round_does_not_go_on_to_its_end_where_r_hat_is_hardly_too_large():
     assert ConvergenceGoal(limit, MIN_ESS).estimate_missing(chains) == pytest.approx(0.1)
 
 
-def test_what_is_missing_follows_from_the_effective_sample_size():
+def test_missing_draws_follow_from_the_effective_sample_size():
     chains = normal(4, 400, 1)
     found = summarize_convergence(chains)
     least = float(np.minimum(found.ess_bulk, found.ess_tail).min())

@@ -46,7 +46,7 @@ def densities(model):
     return np.moveaxis(found, 1, 0).reshape(2, 2, 40, 12)
 
 
-def test_of_a_regression_by_closed_forms(regressor):
+def test_elpd_of_a_regression_has_its_closed_form(regressor):
     left_out, inside = densities(regressor)
     result = regressor.loo()
     axes = {"chain_axis": 0, "draw_axis": 1}
@@ -70,13 +70,13 @@ def test_the_line_says_what_the_weights_are_about():
     assert 'weights over f and the hyper-parameters: use method="integrated"' in str(other)
 
 
-def test_workers_change_nothing(regressor):
+def test_the_number_of_workers_changes_nothing(regressor):
     found = regressor.loo()
     with joblib.parallel_config(backend="threading", n_jobs=2):
         assert_array_equal(regressor.loo().elpd_i, found.elpd_i)
 
 
-def test_methods_have_names(regressor):
+def test_an_unknown_method_is_refused(regressor):
     with pytest.raises(ValueError, match=r"method must be one of \['integrated', 'psis'\]"):
         regressor.loo("is")
 

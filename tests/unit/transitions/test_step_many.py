@@ -17,7 +17,7 @@ from skgpmcmc.chain.counts import sum_counts
 from skgpmcmc.chain.segment import sample_all, switch_all
 from skgpmcmc.importance.sequential import SequentialApproximation
 from skgpmcmc.numerics.linalg import count_operations
-from skgpmcmc.parallel.workers import Workers, join_results
+from skgpmcmc.parallel.workers import Workers
 from skgpmcmc.transitions import Mixture, RandomWalk, StepInfo, Transition
 from skgpmcmc.transitions.compose import DirectedPair
 from skgpmcmc.transitions.particles import ParticleRefresh, RetainedParticle
@@ -243,25 +243,24 @@ CALLS = [joblib.delayed(summed)(i, 10 * i) for i in range(5)]
 @in_one_test(("n_jobs", "sizes"), [(1, [5] * 5), (2, [2, 2, 3, 3, 3]), (8, [1] * 5)])
 def test_each_worker_gets_its_part_of_the_calls(n_jobs, sizes):
     with joblib.parallel_config("threading"), Workers(n_jobs) as workers:
-        results = join_results(workers.run(workers.group_calls(CALLS, summed_together)))
-        assert workers.group_calls([], summed_together) == []
-        assert workers.group_calls(CALLS, summed_together, small=False) is CALLS
+        results = workers.run(CALLS, run_together=summed_together)
+        assert workers.run([], run_together=summed_together) == []
     assert results == [(11 * i, size) for i, size in enumerate(sizes)]
 
 
 def test_parts_are_of_sixteen_calls_at_most():
     many = [joblib.delayed(summed)(i, 0) for i in range(40)]
     with Workers(1) as workers:
-        results = join_results(workers.run(workers.group_calls(many, summed_together)))
+        results = workers.run(many, run_together=summed_together)
     assert [value for value, _ in results] == list(range(40))
     assert {size for _, size in results} == {13, 14}
     with joblib.parallel_config("threading"), Workers(2) as workers:
-        parts = workers.group_calls(many[:33], summed_together)
-    assert [len(jobs) for _, (jobs,), _ in parts] == [8, 8, 8, 9]
+        results = workers.run(many[:33], run_together=summed_together)
+    assert [size for _, size in results] == [8] * 24 + [9] * 9
 
 
 def test_the_calls_of_a_journal_are_made_one_by_one():
     journal = SimpleNamespace(find_missing=lambda calls, name: calls, fill_in=lambda done: done)
     with Workers(1, journal) as workers:
-        assert workers.group_calls(CALLS, summed_together) is CALLS
-        assert join_results(workers.run(CALLS)) == [11 * i for i in range(5)]
+        results = workers.run(CALLS, run_together=summed_together)
+    assert results == [11 * i for i in range(5)]
