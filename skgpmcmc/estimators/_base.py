@@ -119,6 +119,11 @@ class BaseBayesianGP(
         if not isinstance(self.verbose, (bool, np.bool_)):
             check_integer("verbose", self.verbose, 0, " Use 0 for silence.")
 
+    @property
+    def _goal(self) -> ConvergenceGoal:
+        """The convergence that a fit aims at, and short of which it warns."""
+        return ConvergenceGoal(self.max_rhat, self.target_ess)
+
     # --- chains -----------------------------------------------------------------------------------
 
     def _training_rows(
@@ -159,7 +164,7 @@ class BaseBayesianGP(
         likelihood = likelihood.of_rows(rows.chosen)
         observed = [Observations(likelihood, y, offset, rows.weight, rows.first) for y in targets]
         self._check_schedule()
-        stop = None if self.target_ess is None else ConvergenceGoal(self.max_rhat, self.target_ess)
+        stop = None if self.target_ess is None else self._goal
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
         n_warmup = None if self.n_warmup == "auto" else self.n_warmup
         n_importance = None if self.n_importance == "auto" else int(self.n_importance)
@@ -286,7 +291,8 @@ class BaseBayesianGP(
             models.append({**fitted, "_rows": rows, "_for_predictions": used})
         if len(models) == 1:
             elements = models[0]["hyperparameter_names_"]
-            fitted = {**models[0], "diagnostics_": diagnose(run, elements, np.array(noise), [0])}
+            diagnostics = diagnose(run, elements, np.array(noise), [0], self._goal)
+            fitted = {**models[0], "diagnostics_": diagnostics}
         else:
             fitted = self._one_per_class(run, models, np.array(noise), names)
         kept = {
@@ -308,11 +314,12 @@ class BaseBayesianGP(
         n_chains, n_draws, p = draws.theta.shape
         theta = draws.theta.reshape(n_chains * n_draws, p)
         f = draws.f.reshape(n_chains * n_draws, -1)
-        elements = element_names(model.hyperprior.names)
+        features = names.get("feature_names_in_", ())
+        elements = element_names(model.hyperprior.names, features)
         at_mean = model.kernel_thetas(theta.mean(axis=0))
         kernels = [model.covariance.kernel.clone_with_theta(own_theta) for own_theta in at_mean]
         if model.n_kernels > 1:  # one for each class
-            of_kernel = element_names(model.covariance.names)
+            of_kernel = element_names(model.covariance.names, features)
             by_class = [f"{name}[{c}]" for c in names["classes_"].tolist() for name in of_kernel]
             elements = [*by_class, *model.hyperprior.names[len(by_class) :]]
         marked = {} if draws.marked is None else {"marked_samples_": MarkedSamples.of(draws.marked)}
@@ -431,7 +438,7 @@ def _report_convergence(estimator: BaseEstimator) -> None:
     diagnostics = estimator.diagnostics_
     if estimator.verbose:
         print(diagnostics)
-    goal = ConvergenceGoal(estimator.max_rhat, estimator.target_ess)
+    goal = estimator._goal
     message = convergence_message(diagnostics, goal)
     if message is None:
         return

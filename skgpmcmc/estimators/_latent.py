@@ -13,6 +13,7 @@ from ..prediction.covariance import draw_latent_jointly
 from ..run.leave_one_out import LOO_METHODS, LeaveOneOut, leave_one_out
 from ..run.memory import require_memory
 from ..run.records import Draws, with_latent_draws
+from ..run.summary import PosteriorSummary
 from . import _validation as check
 from ._base import BaseBayesianGP
 from ._data import (
@@ -161,6 +162,39 @@ class OneLatentFunction(BaseBayesianGP):
         check_integer(name, n_draws, 1)
         require_joint_memory(len(X), n_draws)
         return np.random.default_rng(check.check_seed(random_state).randint(2**31))
+
+    def summary(self) -> Any:
+        """Summarize the posterior of every hyper-parameter, and the convergence of its draws.
+
+        All values are on the natural scale. The scale of the noise is in units of y. Other values
+        are those of `kernel_`, which describes standardized targets if ``normalize_y=True``.
+
+        Returns
+        -------
+        pandas.DataFrame, or PosteriorSummary if pandas is not installed
+            A row per hyper-parameter, named as in `hyperparameter_names_` (with the class, if there
+            is a model of each class against the rest). Columns: "mean", "sd", "5%", "95%" (natural
+            scale), "r_hat", "ess_bulk" and "ess_tail". A notebook marks what has not reached
+            `max_rhat` or `target_ess`.
+        """
+        check_is_fitted(self)
+        of_classes = vars(self).get("estimators_")
+        found = None
+        for c, own in enumerate(of_classes or [self]):
+            model = own._predictor.model
+            names = own.hyperparameter_names_
+            scale = getattr(model.likelihood, "scale", None)
+            unit = np.array([self._target_units[1] if name == scale else 1.0 for name in names])
+            if of_classes is not None:
+                names = [f"{name} (class {self.classes_[c]})" for name in names]
+            part = PosteriorSummary.of_draws(
+                names, own.theta_samples_, model.hyperprior.positive, unit, self._goal
+            )
+            found = part if found is None else found.join(part)
+        try:
+            return found.to_frame()
+        except ModuleNotFoundError:  # pandas is not a dependency
+            return found
 
     def loo(self, method: str = "integrated") -> LeaveOneOut:
         """Leave-one-out cross-validation of the training rows, without refitting.

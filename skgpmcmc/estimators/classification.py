@@ -170,14 +170,14 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
             binary = clone(self)
             own = {
                 "classes_": np.array([0, 1]),
-                "diagnostics_": diagnose(run, elements, noise, [m]),
+                "diagnostics_": diagnose(run, elements, noise, [m], self._goal),
             }
             replace_fitted(binary, {**fitted, **names, **own})
             estimators.append(binary)
         return {
             "estimators_": estimators,
             "n_iter_": max(binary.n_iter_ for binary in estimators),
-            "diagnostics_": diagnose(run, elements, noise, range(len(models)), labels),
+            "diagnostics_": diagnose(run, elements, noise, range(len(models)), self._goal, labels),
         }
 
     def __getattr__(self, name: str) -> Any:

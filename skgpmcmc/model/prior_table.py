@@ -10,7 +10,18 @@ import numpy as np
 from .._table_repr import TableRepr
 
 #: Probabilities of the quantiles that the table shows.
-_SHOWN_PROBABILITIES = (0.05, 0.95)
+_SHOWN_PROBABILITIES = (0.05, 0.5, 0.95)
+#: Names of families of distributions, by their names in SciPy; others are written as there.
+_FAMILIES = {
+    "expon": "Exponential",
+    "halfcauchy": "HalfCauchy",
+    "halfnorm": "HalfNormal",
+    "invgamma": "InverseGamma",
+    "lognorm": "LogNormal",
+    "loguniform": "LogUniform",
+    "norm": "Normal",
+    "t": "StudentT",
+}
 
 
 class PriorTable(TableRepr, Mapping[str, Any]):
@@ -43,16 +54,21 @@ class PriorTable(TableRepr, Mapping[str, Any]):
         return len(self._priors)
 
     def __str__(self) -> str:
-        rows = [["hyper-parameter", "prior", "5 %", "95 %", "from"]]
+        rows = [["hyper-parameter", "prior", "from"]]
         for name, law in self.items():
-            with np.errstate(all="ignore"):  # quantiles of a wide prior may overflow
-                ends = [f"{float(end):.3g}" for end in law.ppf(_SHOWN_PROBABILITIES)]
-            arguments = [f"{float(value):.4g}" for value in law.args]
-            arguments += [f"{own}={float(value):.4g}" for own, value in law.kwds.items()]
-            call = f"{law.dist.name}({', '.join(arguments)})"
-            rows.append([name, call, *ends, self.origins.get(name, "")])
+            rows.append([name, describe_distribution(law), self.origins.get(name, "")])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        # Words are aligned to the left, numbers to the right.
-        formats = [f"{side}{width}" for side, width in zip("<<>><", widths, strict=True)]
-        lines = ("  ".join(map(format, row, formats)) for row in rows)
+        lines = (
+            "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+            for row in rows
+        )
         return "\n".join(line.rstrip() for line in lines)
+
+
+def describe_distribution(law: Any) -> str:
+    """Describe a frozen distribution, such as "LogNormal(median 2, 90 % 0.4 to 10)"."""
+    plain = "".join(word.capitalize() for word in law.dist.name.split("_"))
+    family = _FAMILIES.get(law.dist.name, plain)
+    with np.errstate(all="ignore"):  # quantiles of a wide prior may overflow
+        low, median, high = (f"{float(value):.3g}" for value in law.ppf(_SHOWN_PROBABILITIES))
+    return f"{family}(median {median}, 90 % {low} to {high})"

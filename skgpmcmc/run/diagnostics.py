@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
 
-from .._table_repr import TableRepr
+from .._table_repr import TableRepr, html_table
 from .._typing import FloatArray
 from ..chain.counts import ChainCounts, sum_counts
 from ..numerics.linalg import OperationCount
@@ -54,6 +55,8 @@ class Diagnostics(TableRepr):
     in_use : dict of str to str
         Values of those parameters among "sampler", "approximation" and "n_importance" that had an
         effect. Samplers ignore parameters that they do not use.
+    goal : ConvergenceGoal
+        Goal of the fit. A notebook marks the numbers that are short of it.
     """
 
     names: list[str]
@@ -73,6 +76,7 @@ class Diagnostics(TableRepr):
     seconds_warmup: float
     seconds_sampling: float
     in_use: dict[str, str] = field(default_factory=dict)
+    goal: ConvergenceGoal = field(default_factory=lambda: ConvergenceGoal(max_rhat=1.01))
 
     @property
     def n_cubic(self) -> float:
@@ -107,6 +111,33 @@ class Diagnostics(TableRepr):
             f"{head}  {r:6.3f}  {bulk:8.0f}  {tail:8.0f}  {mcse:7.4f}"
             for head, r, bulk, tail, mcse in zip(heads[1:], *measures, strict=True)
         ]
+        head = f"{heads[0]}   R-hat  ESS bulk  ESS tail     MCSE"
+        return "\n".join([head, *rows, *self._footer()])
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, with marks where the goal is not reached."""
+        rows = []
+        failed = []
+        for i, name in enumerate(self.names):
+            r_hat = self.r_hat[i]
+            ess = self.ess_bulk[i], self.ess_tail[i]
+            rows.append(
+                [
+                    self.row_label(i),
+                    plain_name(name),
+                    f"{r_hat:.3f}",
+                    *(f"{value:.0f}" for value in ess),
+                    f"{self.mcse_mean[i]:.4f}",
+                ]
+            )
+            short = [not r_hat <= self.goal.max_rhat, *(not e >= self.goal.min_ess for e in ess)]
+            failed += [(i, 2 + j) for j, is_short in enumerate(short) if is_short]
+        head = ["hyper-parameter", "", "R-hat", "ESS bulk", "ESS tail", "MCSE"]
+        footer = escape("\n".join(self._footer()), quote=False)
+        return f"{html_table(head, rows, failed)}<pre>{footer}</pre>"
+
+    def _footer(self) -> list[str]:
+        """Lines below the table: acceptance rates, the emulator, and what the fit has cost."""
         rates = "; ".join(
             f"{name} {_format_range(rate)}" for name, rate in self.acceptance_rate.items()
         )
@@ -114,8 +145,6 @@ class Diagnostics(TableRepr):
         kinds = self.operations
         used = ", ".join(f"{name} {value}" for name, value in self.in_use.items())
         lines = [
-            f"{heads[0]}   R-hat  ESS bulk  ESS tail     MCSE",
-            *rows,
             f"acceptance: {rates}; log-likelihood noise (sd): {noise}",
             *self._emulator_lines(),
             f"O(n^3) operations: {self.n_cubic:.0f} ({kinds.cholesky:.0f} Cholesky, "
@@ -126,7 +155,7 @@ class Diagnostics(TableRepr):
         ]
         if used:
             lines.append(f"in use: {used}")
-        return "\n".join(lines)
+        return lines
 
     def _emulator_lines(self) -> list[str]:
         if not self.emulators:
@@ -152,6 +181,7 @@ _PLAIN_NAMES = {
     "periodicity": "period",
     "alpha": "mixture of scales",
     "sigma_0": "offset",
+    "noise_scale": "noise",
 }
 
 
@@ -173,6 +203,7 @@ def diagnose(
     names: Sequence[str],
     log_likelihood_sd: FloatArray,
     which: Sequence[int],
+    goal: ConvergenceGoal,
     classes: Sequence[object] | None = None,
 ) -> Diagnostics:
     """Return the diagnostics of some models of a run.
@@ -187,6 +218,8 @@ def diagnose(
         Standard deviation of the log-likelihood estimate, for all models of the run.
     which : sequence of int
         The models to report.
+    goal : ConvergenceGoal
+        Goal of the fit.
     classes : sequence, optional
         Class of each model of the run; without it rows have no class.
     """
@@ -206,6 +239,7 @@ def diagnose(
         seconds_warmup=run.seconds_warmup,
         seconds_sampling=run.seconds_sampling,
         in_use=dict(run.in_use),
+        goal=goal,
     )
 
 

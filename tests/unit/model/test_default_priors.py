@@ -479,10 +479,12 @@ def test_priors_print_as_a_table():
     priors = fitted_table()
     lines = str(priors).splitlines()
     assert [line.split()[0] for line in lines] == ["hyper-parameter", *priors]
-    assert lines[1].split(maxsplit=1)[1].startswith("lognorm(2, scale=4)")
-    assert lines[1].endswith("  0.149   107  default: variance")
+    said = lines[1].split(maxsplit=1)[1]
+    assert said.startswith("LogNormal(median 4, 90 % 0.149 to 107) ")
+    assert said.endswith(" default: variance")
     assert lines[2].endswith("default: length-scale, from distances of the inputs")
-    assert lines[3].endswith("  0.125  3.92  given")
+    assert lines[3].split(maxsplit=1)[1].startswith("HalfNormal(median 1.35, 90 % 0.125 to 3.92) ")
+    assert lines[3].endswith(" given")
     assert repr(priors) == str(priors)
     assert priors._repr_html_().startswith("<pre>hyper-parameter")
     assert BayesianGPRegressor(priors=priors).get_params()["priors"] is priors

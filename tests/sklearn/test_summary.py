@@ -1,0 +1,107 @@
+"""`summary()`: the posterior of each hyper-parameter in numbers, and what has not converged."""
+
+import pickle
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier, BayesianGPRegressor
+from skgpmcmc.run.summary import PosteriorSummary
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.standard_normal((24, 2)), columns=["age", "bmi"])
+Y = 30.0 * np.sin(X["age"]) + 5.0 * RNG.standard_normal(24) + 100.0
+SHORT = {"n_draws": 20, "target_ess": None, "n_chains": 2, "random_state": 0}
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+@pytest.fixture(scope="module")
+def regressor():
+    with pytest.warns(Warning, match="converged"):
+        return BayesianGPRegressor(ard=True, **SHORT).fit(X, Y)
+
+
+def test_rows_have_the_names_of_features(regressor):
+    names = ["k1__constant_value", "k2__length_scale[age]", "k2__length_scale[bmi]", "noise_scale"]
+    assert regressor.hyperparameter_names_ == names
+    assert list(regressor.summary().index) == names
+    assert regressor.diagnostics_.names == names
+    assert "k2__length_scale[bmi]" in str(regressor.diagnostics_)
+
+
+def test_names_of_features_are_those_of_the_vector_with_one_element_per_feature():
+    model = BayesianGPRegressor(**SHORT).fit(X[["age"]], Y)
+    assert model.hyperparameter_names_[1] == "k2__length_scale"
+    plain = BayesianGPRegressor(ard=True, **SHORT).fit(X.to_numpy(), Y)
+    assert plain.hyperparameter_names_[1] == "k2__length_scale[0]"
+    softmax = BayesianGPClassifier(ard=True, multi_class="softmax_separate", **SHORT)
+    names = softmax.fit(X, np.arange(24) % 3).hyperparameter_names_
+    assert "k2__length_scale[bmi][2]" in names
+
+
+def test_values_are_on_the_natural_scale_and_the_noise_is_in_units_of_y(regressor):
+    frame = regressor.summary()
+    values = np.exp(regressor.theta_samples_).reshape(-1, 4) * [1.0, 1.0, 1.0, Y.std(ddof=0)]
+    assert_allclose(frame["mean"], values.mean(axis=0))
+    assert_allclose(frame["sd"], values.std(axis=0))
+    assert_allclose(frame[["5%", "95%"]].T, np.quantile(values, [0.05, 0.95], axis=0))
+    assert 1.0 < frame.loc["noise_scale", "mean"] < 20.0
+    for name in ("r_hat", "ess_bulk", "ess_tail"):
+        assert_array_equal(frame[name], getattr(regressor.diagnostics_, name))
+
+
+def test_values_that_may_be_negative_are_not_exponentiated():
+    model = BayesianGPOrdinalClassifier(**SHORT).fit(X, np.arange(24) % 3)
+    draws = model.theta_samples_
+    positive = model._predictor.model.hyperprior.positive
+    (place,) = np.flatnonzero(~positive)
+    assert_allclose(model.summary()["mean"].iloc[place], draws[..., place].mean())
+
+
+def test_every_class_against_the_rest_has_its_rows():
+    labels = np.array(["a", "b", "c"])[np.arange(24) % 3]
+    model = BayesianGPClassifier(**SHORT).fit(X, labels)
+    rows = list(model.summary().index)
+    assert rows[:2] == ["k1__constant_value (class a)", "k2__length_scale (class a)"]
+    assert len(rows) == 6
+    assert_array_equal(model.summary()["mean"][2:4], model.estimators_[1].summary()["mean"])
+
+
+def test_a_frame_is_printed_whole_and_its_parts_are_ordinary_frames(regressor):
+    frame = regressor.summary()
+    assert isinstance(frame, pd.DataFrame)
+    assert type(frame[:2]) is pd.DataFrame
+    lines = str(frame).splitlines()
+    assert len(lines) == 5
+    assert lines[0].split() == list(frame.columns)
+    assert str(pickle.loads(pickle.dumps(frame))) == str(frame)
+
+
+def test_a_notebook_marks_what_has_not_converged(regressor):
+    for table in (regressor.summary(), regressor.diagnostics_):
+        assert "font-weight: bold" in table._repr_html_()
+    goal = regressor.set_params(max_rhat=2.0).summary()
+    assert goal._repr_html_().count("font-weight") < regressor.diagnostics_._repr_html_().count(
+        "font-weight"
+    )
+    regressor.set_params(max_rhat=1.01)
+
+
+def test_names_are_escaped_in_a_notebook():
+    frame = pd.DataFrame(X.to_numpy(), columns=["<a>", "b"])
+    model = BayesianGPRegressor(ard=True, **SHORT).fit(frame, Y)
+    for table in (model.summary(), model.diagnostics_):
+        assert "&lt;a&gt;" in table._repr_html_()
+        assert "<a>" not in table._repr_html_()
+
+
+def test_without_pandas_the_table_is_the_same(regressor, monkeypatch):
+    text = str(regressor.summary())
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    monkeypatch.delitem(sys.modules, "skgpmcmc.run.summary_frame")
+    table = regressor.summary()
+    assert isinstance(table, PosteriorSummary)
+    assert str(table) == text
