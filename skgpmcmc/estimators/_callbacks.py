@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -69,6 +71,7 @@ class CallbackMonitor(Monitor):
         self._convergence_status: ConvergenceStatus | None = None
         self._begin = time_limit.clock()
         self._stage = ""
+        self._line_length = 0  # characters of the line that the next one replaces; in a terminal
         self._printed = (0.0, "")  # seconds since the begin, and the stage, of the last line
         seconds = np.inf if estimator.max_time is None else float(estimator.max_time)
         self.limit = TimeLimit(self._begin + seconds, seconds)
@@ -117,7 +120,15 @@ class CallbackMonitor(Monitor):
             self._print(f"{progress}; {self._convergence_status}{left}")
 
     def _print(self, message: str) -> None:
-        print(f"{type(self._estimator).__name__}: {message}.", flush=True)
+        """Print a line; in a terminal it takes the place of the line before."""
+        line = f"{type(self._estimator).__name__}: {message}."
+        if not sys.stdout.isatty():
+            print(line, flush=True)
+            return
+        width = shutil.get_terminal_size().columns - 1
+        line = line if len(line) <= width else f"{line[: width - 3]}..."
+        print(f"\r{line:<{self._line_length}}", end="", flush=True)
+        self._line_length = len(line)
 
     def begin_round(self) -> None:
         """Tell callbacks that a round of all chains starts."""
@@ -155,6 +166,8 @@ class CallbackMonitor(Monitor):
 
     def end(self) -> None:
         """Tell callbacks that chains and fit have ended; warn if `max_time` ended it."""
+        if self._line_length:
+            print()
         progress = self._progress
         was_cut_short = self.limit.was_noticed
         if progress is not None and (was_cut_short or (self._is_late and not progress.is_complete)):

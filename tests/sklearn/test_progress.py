@@ -319,3 +319,21 @@ def test_target_ess_shortens_what_is_expected(monkeypatch):
 
     with pytest.warns(UserWarning, match="This fit will be long"):
         assert first(target_ess=200.0) < 0.1 * first(target_ess=None)
+
+
+def test_a_terminal_has_one_line_that_changes(capsys, monkeypatch):
+    """It is no wider than the terminal, and covers the line before."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "60")
+    model = quick(verbose=1).fit(*moons())
+    out = capsys.readouterr().out
+    progress, newline, table = out.partition("\n")
+    assert newline
+    assert table.startswith("hyper-parameter")
+    assert str(model.diagnostics_) in table
+    shown = progress.split("\r")[1:]
+    assert len(shown) > 2
+    assert all(line.startswith("BayesianGPClassifier: ") for line in shown)
+    assert max(map(len, shown)) <= 59
+    lengths = [len(line.rstrip()) for line in shown]
+    assert all(len(line) >= before for line, before in zip(shown[1:], lengths, strict=False))
