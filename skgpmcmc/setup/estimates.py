@@ -100,19 +100,19 @@ def calibrate_estimates(
     gap = log_p - evidence[found]
     center = state.design.best.theta
     scale = state.scale
-    # Errors matter by how often chains come near a theta; other moves come near any theta.
-    weight = np.sqrt(np.clip(shares[found], state.options.other_probability, 1.0))
     count = settings.n_importance or calibrate_draw_count(
-        theta, log_variance, center, scale, model.n_latent, settings.noise, weight, state.options
+        theta, log_variance, center, scale, model.n_latent, settings.noise, state.options
     )
-    gap_noise = noise / weight
+    # Errors matter by how often chains come near a theta; other moves come near any theta.
+    share = np.clip(shares[found], state.options.other_probability, 1.0)
+    gap_noise = noise / np.sqrt(share)
     correction = Quadratic.fit(
         theta, gap, center, scale, noise=gap_noise, term_sd=state.options.gap_coefficient_sd
     )
     counts = [count if isinstance(count, int) else count.at(own) for own in theta]
     estimates = EvidenceSource.by_draws(settings, reference, count)._replace(
         correction=correction,
-        error=weighted_sd(gap - correction.value(theta), weight**2),
+        error=weighted_sd(gap - correction.value(theta), share),
         n_importance=(min(counts), max(counts)),
         noise=float(np.median(np.exp(0.5 * log_variance) / np.sqrt(counts))),
         n_sequential=len(reference.sequential_rows),

@@ -63,7 +63,6 @@ def calibrate_draw_count(
     scale: FloatArray,
     n_latent: int,
     noise: float,
-    weight: FloatArray | float,
     options: EmulatorOptions,
 ) -> DrawCount:
     """Fit the number of draws at any theta that gives log estimates this noise.
@@ -81,11 +80,10 @@ def calibrate_draw_count(
         more): the draws then take no more memory than K.
     noise : float
         Target standard deviation of the log estimate.
-    weight : ndarray of shape (m,) or float
-        Square root of how often chains are near each theta.
     options : EmulatorOptions
         Tuning constants of the set-up.
     """
-    # A log variance from some hundred weights is known to about one natural log.
-    law = Quadratic.fit(theta, log_variance, center, scale, noise=1.0 / weight, term_sd=1.0)
+    # A log variance from some hundred weights is known to about one natural log. Theta in the tails
+    # count as much as typical ones: chains stay long where estimates are noisier than the law says.
+    law = Quadratic.fit(theta, log_variance, center, scale, noise=1.0, term_sd=1.0)
     return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_draws))

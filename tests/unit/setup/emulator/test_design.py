@@ -205,7 +205,7 @@ def test_no_probe_where_K_is_no_covariance_or_no_draw_has_a_likelihood(model, re
 
 
 def calibrated(theta, log_variance, n=1000, noise=0.1):
-    return calibrate_draw_count(theta, log_variance, CENTER, SCALE, n, noise, 1.0, OPTIONS)
+    return calibrate_draw_count(theta, log_variance, CENTER, SCALE, n, noise, OPTIONS)
 
 
 def test_the_count_follows_what_probes_found():
