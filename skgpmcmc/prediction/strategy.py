@@ -49,7 +49,13 @@ class LatentStrategy(ABC):
 
     @abstractmethod
     def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
-        """Give f* given what f is averaged over at the theta of a group, in portions."""
+        """Give f* given what f is averaged over at the theta of a group, in portions.
+
+        Yields
+        ------
+        WeightedConditional
+            The law of f* for a portion of the draws of the group, with log weights.
+        """
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,12 @@ class Integrated(LatentStrategy):
     inefficiency: ClassVar[float] = 0.0
 
     def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
-        """See `LatentStrategy`."""
+        """See `LatentStrategy`.
+
+        Yields
+        ------
+        WeightedConditional
+        """
         conditional = group.make_density().q.conditional()
         yield WeightedConditional(conditional, np.log(group.multiplicity.sum(keepdims=True)))
 
@@ -74,7 +85,12 @@ class OwnLatent(LatentStrategy):
     inefficiency: ClassVar[float] = 1.0
 
     def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
-        """See `LatentStrategy`."""
+        """See `LatentStrategy`.
+
+        Yields
+        ------
+        WeightedConditional
+        """
         prior = group.model.prior_at(group.theta)
         for some in group.split_into_portions():
             yield WeightedConditional(prior.condition_on(some.f.T), np.log(some.multiplicity))
@@ -112,7 +128,12 @@ class ImportanceLatent(OwnLatent):
         return self.n + int(_N_MORE * max(multiplicity / self.unit - 1.0, 0.0))
 
     def make_conditionals(self, group: Group) -> Iterator[WeightedConditional]:
-        """See `LatentStrategy`."""
+        """See `LatentStrategy`.
+
+        Yields
+        ------
+        WeightedConditional
+        """
         model = group.model
         density = group.make_density()
         rng = make_stream(group.theta, self.seed)
