@@ -200,7 +200,8 @@ class EmulatorState:
             evidence = np.concatenate([batch.log_evidence for batch in last])
             shares = np.concatenate([batch.shares for batch in last])
             log_density = evidence + self.model.hyperprior.log_prob(thetas)
-            near = log_density >= self.design.best.log_density - self.options.deepest(self.dim)
+            lowest = self.design.best.log_density - self.options.deepest(self.dim)
+            near = log_density >= lowest
             return thetas[near], evidence[near], shares[near]
         assert self.exploration is not None
         states = self.exploration.states

@@ -78,7 +78,8 @@ class EmulatedPosterior:
         """
         scale = scales_of_root(root)
         top = design.best.log_density
-        is_used = design.log_density >= top - options.deepest(len(root))
+        lowest = top - options.deepest(len(root))
+        is_used = design.log_density >= lowest
         while True:
             used = design.select(is_used).thin(scale, options)
             posterior = cls._of_points(model, used, root, options)
