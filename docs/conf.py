@@ -2,8 +2,10 @@
 
 import os
 import sys
+import tomllib
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 os.environ.setdefault("MPLBACKEND", "Agg")
 # One thread for linear algebra: the examples run side by side.
@@ -26,6 +28,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "benchmark_tables",
+    "changelog",
     "check_links",
     "class_pages",
     "mathml",
@@ -61,11 +64,26 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"skgpmcmc {release}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["equations.css"]
+html_css_files = ["equations.css", "pages.css"]
+html_favicon = "_static/favicon.svg"
 html_theme_options = {
+    "logo": {
+        "image_light": "_static/logo.svg",
+        "image_dark": "_static/logo.svg",
+        "alt_text": "",  # the name stands beside it
+        "text": project,
+    },
+    "navbar_end": ["source-link", "theme-switcher"],
     "navigation_with_keys": False,
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
 }
 html_sidebars = {"index": []}
+
+# The link to the source in the header: the repository, if its address is known, else the pages
+# with the source that are part of the documentation.
+_urls = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"].get("urls", {})
+html_context = {
+    "source_address": next((_urls[name] for name in ("Source", "Repository") if name in _urls), "")
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _ORDER = (
+    "plot_averaging.py",
     "plot_latent_function.py",
     "plot_regression.py",
     "plot_multiclass.py",
