@@ -71,7 +71,7 @@ html_theme_options = {
         "image_light": "_static/logo.svg",
         "image_dark": "_static/logo.svg",
         "alt_text": "",  # the name stands beside it
-        "text": project,
+        "text": html_title,
     },
     "navbar_end": ["source-link", "theme-switcher"],
     "navigation_with_keys": False,
@@ -79,7 +79,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "header_links_before_dropdown": 8,
 }
-html_sidebars = {"index": []}
+html_sidebars = {"index": [], "changelog": []}
 
 # The link to the source in the header: the repository, if its address is known, else the pages
 # with the source that are part of the documentation.

@@ -36,10 +36,14 @@ def rst_lines(text: str) -> list[str]:
 
 def _inline(text: str) -> str:
     """Write code and links as reStructuredText does."""
-    text = re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", text)
-    text = re.sub(r"\[([^\]]+)\]\((https?://[^)\s]+)\)", r"`\1 <\2>`__", text)
-    # Words that follow a piece of code without a space, such as the plural of a name.
-    return re.sub(r"(``[^`]+``)(?=\w)", r"\1\\ ", text)
+    text = re.sub(r"`([^`]+)`(\w?)", _code, text)
+    return re.sub(r"\[([^\]]+)\]\((https?://[^)\s]+)\)", r"`\1 <\2>`__", text)
+
+
+def _code(match: re.Match[str]) -> str:
+    """Write a piece of code, and a letter that follows it, as in the plural of a name."""
+    code, letter = match.groups()
+    return f"``{code}``\\ {letter}" if letter else f"``{code}``"
 
 
 class Changelog(SphinxDirective):

@@ -156,7 +156,8 @@ def test_changelog_becomes_a_page(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
     rst_lines = importlib.import_module("changelog").rst_lines
     text = (
-        "# Log\n\nSee [this](https://a.org/b).\n\n## [1.0]\n\n### Added\n\n- `f(x)`s, and\n  more\n"
+        "# Log\n\nSee [this](https://a.org/b).\n\n## [1.0]\n\n### Added\n\n"
+        "- `f(x)`s, `a` and `b`\n  more\n"
     )
     assert [line for line in rst_lines(text) if line] == [
         "See `this <https://a.org/b>`__.",
@@ -164,6 +165,6 @@ def test_changelog_becomes_a_page(monkeypatch):
         "===",
         "Added",
         "-----",
-        r"- ``f(x)``\ s, and",
+        r"- ``f(x)``\ s, ``a`` and ``b``",
         "  more",
     ]
