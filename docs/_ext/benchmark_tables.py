@@ -375,7 +375,7 @@ def _sampling_speed(results: Sequence[dict[str, Any]]) -> list[str]:
                     ours,
                     *_of_peer(run),
                     *_of_peer(r.get("pymc", {}).get(seed)),
-                    "-" if optimum is None else f"{optimum['seconds']:.2f} s",
+                    "not run" if optimum is None else f"{optimum['seconds']:.2f} s",
                 ]
             )
     head = ["data", "skgpmcmc", "NumPyro's NUTS", "ratio", "PyMC's NUTS", "ratio"]
@@ -386,10 +386,10 @@ def _sampling_speed(results: Sequence[dict[str, Any]]) -> list[str]:
 def _of_peer(run: dict[str, Any] | None) -> list[str]:
     """Seconds to 1000 effective draws, and the ratio to ours of the same run."""
     if run is None:
-        return ["-", "-"]
+        return ["not run", "none"]
     if run["min_ess"] < FEWEST_EFFECTIVE:
         seconds = run["seconds_warmup"] + run["seconds_sampling"]
-        return [f"not converged in {seconds:.0f} s", "-"]
+        return [f"not converged in {seconds:.0f} s", "none"]
     bound = "at least " if run["lower_bound"] else ""
     return [f"{bound}{run['seconds_to_1000']:.0f} s", f"{bound}{run['ratio']:.0f}"]
 

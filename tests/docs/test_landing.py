@@ -149,6 +149,28 @@ def test_user_guide_quotes_the_committed_shrinking():
     assert quoted in " ".join(_text("docs/abstention.rst").split())
 
 
+# --- tables that were in the README ---------------------------------------------------------------
+
+
+@pytest.fixture
+def table_text(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
+    table_lines = importlib.import_module("benchmark_tables").table_lines
+    return lambda name, part="": "\n".join(table_lines(name, part=part))
+
+
+def test_table_of_seconds_says_where_nuts_has_not_converged(table_text):
+    text = table_text("sampling_*", "speed")
+    seconds = landing.pima_seconds()
+    row = [f"{seconds.ours:.0f} s", f"not converged in {seconds.nuts:.0f} s", "none", "not run"]
+    assert "   * - Pima, n=768\n" + "\n".join(f"     - {cell}" for cell in row) in text
+    assert text.count("   * - ") == 5
+
+
+def test_table_of_the_comparison_ends_with_what_it_shows(table_text):
+    assert table_text("compare_r10").count("By log loss") == 2
+
+
 # --- the changelog as a page ----------------------------------------------------------------------
 
 
