@@ -1,7 +1,7 @@
 """What README.md and the first page of the documentation show: pictures, an output, two numbers.
 
 Run as ``python -m benchmarks.landing``. It writes ``docs/_static/averaging.png``, the picture of
-``examples/plot_averaging.py``; ``docs/_static/seconds.png``, a chart of seconds that are in
+``examples/use/plot_averaging.py``; ``docs/_static/seconds.png``, a chart of seconds that are in
 ``benchmarks/results/sampling_pima.json``; and in the two texts the numbers of that chart. Then it
 runs the Python example of README.md, puts its output below it, and its picture into
 ``docs/_static/first_example.png``.
@@ -166,7 +166,7 @@ def main() -> None:
         run_and_save(lambda: exec(example_code(), {}), "first_example.png")
     text = README.read_text("utf-8")
     README.write_text(OUTPUT.sub(lambda _: printed.getvalue(), text, count=1), encoding="utf-8")
-    script = ROOT / "examples" / "plot_averaging.py"
+    script = ROOT / "examples" / "use" / "plot_averaging.py"
     run_and_save(lambda: runpy.run_path(str(script), run_name="__main__"), "averaging.png")
 
 

@@ -12,6 +12,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(_variable, "1")
 
+import gallery  # noqa: E402
+
 from skgpmcmc import __version__  # noqa: E402
 
 project = "skgpmcmc"
@@ -34,7 +36,8 @@ extensions = [
     "mathml",
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "sg_execution_times.rst"]
+# The page docs/learn.rst takes the place of the index that the gallery makes of the tutorials.
+exclude_patterns = ["_build", "sg_execution_times.rst", "start/index.rst"]
 default_role = "literal"  # in docstrings, single backticks are code
 html_math_renderer = "mathml"  # shows without a network; see _ext/mathml.py
 math_number_all = True
@@ -49,9 +52,12 @@ copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
-    "gallery_dirs": "auto_examples",
-    "within_subsection_order": "gallery_order.Order",
+    "examples_dirs": ["../tutorials", "../examples"],
+    "gallery_dirs": ["start", "auto_examples"],
+    "filename_pattern": "/",  # all scripts are run
+    "subsection_order": gallery.SECTIONS,
+    "within_subsection_order": "gallery.Order",
+    "reset_modules": ("matplotlib", "gallery.prepare"),
     "backreferences_dir": None,
     "min_reported_time": 1e9,  # no timings on pages: they would be those of the building machine
     "write_computation_times": False,

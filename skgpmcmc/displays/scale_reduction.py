@@ -12,6 +12,8 @@ from ._drawing import draw_lines, get_axes
 
 #: Factor below which chains are said to agree, by `method`: of Vehtari et al., and of the papers.
 _AGREEMENT_THRESHOLDS = {"rank": 1.01, "gelman_rubin": 1.1}
+#: Height of the axis above one, in distances of the threshold from one, if the chains agree.
+_HEIGHTS_SHOWN = 8.0
 
 
 class PSRFDisplay(ChainDisplay):
@@ -174,6 +176,7 @@ class PSRFDisplay(ChainDisplay):
         draw_lines(self, ax, self.iterations, self.r_hat, name, kwargs)
         self.upper_lines_ = self._plot_upper(ax)
         self.threshold_line_ = self._plot_threshold(ax)
+        self._limit_height(ax)
         ax.set(xlabel="Draws per chain", ylabel="R-hat")
         ax.legend()
         return self
@@ -202,6 +205,19 @@ class PSRFDisplay(ChainDisplay):
             linewidth=1.0,
             label=None if label in known else label,
         )
+
+    def _limit_height(self, ax):
+        """End the axis where the threshold can be told from one; early factors may be above it."""
+        shown = [self.r_hat] if self.upper is None else [self.r_hat, self.upper]
+        last = np.concatenate([values[-1] for values in shown])
+        heights = [_HEIGHTS_SHOWN * ((self.threshold or 1.0) - 1.0)]
+        heights += list(1.2 * (last[np.isfinite(last)] - 1.0))
+        if not ax.get_autoscaley_on():  # those of another display, or of the user
+            heights.append(ax.get_ylim()[1] - 1.0)
+        height = max(heights)
+        if height > 0.0:
+            lowest = min(1.0, ax.dataLim.y0)
+            ax.set_ylim(lowest - 0.05 * height, 1.0 + height)
 
 
 def _choose_iterations(checkpoints, samples):

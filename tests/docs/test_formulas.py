@@ -11,7 +11,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = [
     *sorted((ROOT / "docs").glob("*.rst")),
     *sorted((ROOT / "skgpmcmc").rglob("*.py")),
-    *sorted((ROOT / "examples").iterdir()),
+    *sorted((ROOT / "examples").rglob("*.*")),
+    *sorted((ROOT / "tutorials").iterdir()),
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
 ]

@@ -16,7 +16,7 @@ from benchmarks.common import load_results
 
 ROOT = Path(__file__).parents[2]
 #: Texts that a newcomer reads one after the other.
-FIRST_TEXTS = ("README.md", "docs/index.rst", "docs/getting_started.rst", "docs/install.rst")
+FIRST_TEXTS = ("README.md", "docs/index.rst", "tutorials/getting_started.py", "docs/install.rst")
 
 
 @pytest.fixture
@@ -101,6 +101,9 @@ def _prose(name):
     text = _text(name)
     if name.endswith(".md"):
         return re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    if name.endswith(".py"):  # the docstring, and blocks of comments
+        comments = re.findall(r"^# (?!%%)(.*)$", text, re.M)
+        return "\n".join([ast.get_docstring(ast.parse(text)), *comments])
     lines, indentation = [], None
     for line in text.splitlines():
         own = len(line) - len(line.lstrip())

@@ -9,17 +9,11 @@ only that the log of the rate is a smooth function of time; its smoothness is in
 Data: R. G. Jarrett (1979), A note on the intervals between coal-mining disasters, Biometrika 66.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy import stats
 
 from skgpmcmc import BayesianGPPoissonRegressor
-
-# REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
-reduced = os.environ.get("REDUCED") == "1"
-n_chains, n_draws = (2, 100) if reduced else (4, 500)
 
 # The count of each year from 1851 on, one digit each.
 counts_by_year = (
@@ -43,8 +37,6 @@ def decades(year):
 model = BayesianGPPoissonRegressor(
     likelihood="poisson",  # disasters are rare and independent
     priors={"k2__length_scale": stats.lognorm(0.7, scale=1.5)},
-    n_chains=n_chains,
-    n_draws=n_draws,
     random_state=0,
 ).fit(decades(years), disasters, exposure=exposure)
 print(model.diagnostics_)
@@ -79,7 +71,7 @@ years_with = (replicates[:, :, None] == counts).sum(axis=1)
 
 fig, axes = plt.subplot_mosaic(
     [["rate", "rate"], ["change", "check"]],
-    figsize=(10, 7.5),
+    figsize=(8, 6.5),
     height_ratios=[1.3, 1.0],
     layout="constrained",
 )
