@@ -24,36 +24,38 @@ from pathlib import Path
 WIDTHS = (1400, 500)
 #: Names of the browser.
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-_SEVERAL = 20  # pages that one start of the browser looks at
+_SEVERAL = 50  # pages that one start of the browser looks at
 
-#: Shows one page after the other in a frame, and writes by how many pixels each is too wide, and
-#: the elements that stand out most.
+#: Shows one page after the other in a frame, and writes which are too wide, by how many pixels, and
+#: which element reaches farthest to the right.
 _LOOK = """<!DOCTYPE html><title>widths</title><pre id="found">not finished</pre>
 <iframe id="frame" style="border: 0; height: 900px"></iframe>
 <script>
-const todo = TODO, frame = document.getElementById("frame"), found = [];
+const pages = PAGES, widths = WIDTHS, frame = document.getElementById("frame"), found = [];
 let current = null;
 function next() {
-  if (!todo.length) {
+  if (!pages.length) {
     document.getElementById("found").textContent = JSON.stringify(found);
     return;
   }
-  current = todo.shift();
-  frame.style.width = current[1] + "px";
-  frame.src = current[0];
+  current = pages.shift();
+  frame.src = current;
+}
+function widest(root) {
+  let right = 0, name = "";
+  for (const part of root.querySelectorAll("body *")) {
+    const edge = part.getBoundingClientRect().right;
+    if (edge > right) { right = edge; name = part.tagName + "." + part.className; }
+  }
+  return name;
 }
 frame.onload = () => {
-  const page = frame.contentDocument, root = page.documentElement;
-  const excess = root.scrollWidth - root.clientWidth;
-  let widest = "";
-  if (excess > 0) {
-    let right = 0;
-    for (const part of page.body.querySelectorAll("*")) {
-      const edge = part.getBoundingClientRect().right;
-      if (edge > right) { right = edge; widest = part.tagName + "." + part.className; }
-    }
+  for (const width of widths) {
+    frame.style.width = width + "px";
+    const root = frame.contentDocument.documentElement;
+    const excess = root.scrollWidth - root.clientWidth;
+    if (excess > 0) found.push([current, width, excess, widest(root)]);
   }
-  found.push([...current, excess, widest]);
   next();
 };
 next();
@@ -101,7 +103,7 @@ def _served(folder: Path) -> Iterator[tuple[type[_Server], str]]:
 
 
 def _seen(browser: str, address: str) -> list[tuple[str, int, int, str]]:
-    """Return what the browser found."""
+    """Return which pages the browser found too wide."""
     with tempfile.TemporaryDirectory() as profile:
         command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]
         command += [f"--user-data-dir={profile}", "--virtual-time-budget=600000"]
@@ -120,13 +122,13 @@ def problems(folder: Path, widths: Sequence[int] = WIDTHS) -> Iterator[str]:
     if browser is None:
         raise RuntimeError("there is no Chromium")
     names = [path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.html"))]
-    todo = [(f"/{n}", width) for n in names if "_static" not in n for width in widths]
+    pages = [f"/{name}" for name in names if "_static" not in name]
     with _served(folder) as (server, address):
-        for start in range(0, len(todo), _SEVERAL):
-            server.look = _LOOK.replace("TODO", json.dumps(todo[start : start + _SEVERAL]))
+        for start in range(0, len(pages), _SEVERAL):
+            look = _LOOK.replace("WIDTHS", json.dumps(list(widths)))
+            server.look = look.replace("PAGES", json.dumps(pages[start : start + _SEVERAL]))
             for name, width, excess, widest in _seen(browser, address):
-                if excess > 0:
-                    yield f"{name[1:]} is {excess} pixels too wide for {width}: see {widest}"
+                yield f"{name[1:]} is {excess} pixels too wide for {width}: see {widest}"
 
 
 def main(folder: str) -> int:
