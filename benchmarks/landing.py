@@ -134,7 +134,7 @@ def run_and_save(run: Callable[[], object], picture: str) -> None:
         run()
     finally:
         plt.show = shown
-    plt.gcf().savefig(STATIC / picture, dpi=150)
+    plt.gcf().savefig(STATIC / picture, dpi=150, bbox_inches="tight")
 
 
 def example_code() -> str:
