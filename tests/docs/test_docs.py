@@ -383,12 +383,12 @@ def test_pages_show_pictures_of_examples_that_exist():
     pictures = [
         (page, (folder, f"{script}.py"))
         for page, (folder, script) in in_pages(
-            r"auto_examples/(\w+)/images/sphx_glr_(\w+)_\d{3}\.png"
+            r"auto_examples/((?:\w+/)?)images/sphx_glr_(\w+)_\d{3}\.png"
         )
     ]
     assert pictures
     assert [
-        found for found in pictures if not (ROOT / "examples" / "/".join(found[1])).is_file()
+        found for found in pictures if not (ROOT / "examples" / "".join(found[1])).is_file()
     ] == []
 
 
