@@ -163,6 +163,7 @@ for name, refer in rules.items():
 # probabilities separate severe cases from others. The right panel shows the cost for each
 # threshold: it is small near 0.2, the threshold that the costs imply.
 
+# sphinx_gallery_thumbnail_number = 4
 thresholds = np.linspace(0.0, 1.0, 101)
 costs = [cost(probability > threshold) for threshold in thresholds]
 fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.8), layout="constrained")
