@@ -171,9 +171,10 @@ rules = {
     "refer nobody": np.full(len(severe), False),
 }
 for name, refer in rules.items():
+    of_all, of_severe = 100 * refer.mean(), 100 * refer[severe].mean()
     print(
-        f"{name:21} cost {cost(refer):.2f}, refers {100 * refer.mean():3.0f} % of "
-        f"all patients, {100 * refer[severe].mean():3.0f} % of the severe cases"
+        f"{name:21} cost {cost(refer):.2f}, refers {of_all:3.0f} % of all "
+        f"patients, {of_severe:3.0f} % of the severe cases"
     )
 
 # %%
