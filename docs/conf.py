@@ -58,7 +58,9 @@ sphinx_gallery_conf = {
     "subsection_order": gallery.SECTIONS,
     "within_subsection_order": "gallery.Order",
     "reset_modules": ("matplotlib", "gallery.prepare"),
-    "backreferences_dir": None,
+    # A page of the reference ends with the examples that use its class.
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("skgpmcmc",),
     "min_reported_time": 1e9,  # no timings on pages: they would be those of the building machine
     "write_computation_times": False,
     "show_memory": False,

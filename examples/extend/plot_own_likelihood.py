@@ -80,13 +80,15 @@ def truth(x):
 
 y = ComplementaryLogLog().sample(truth(x), rng)
 
+plt.figure(figsize=(7, 4.5), layout="constrained")
 for likelihood in (ComplementaryLogLog(), "probit"):
     model = BayesianGPClassifier(likelihood=likelihood, random_state=0).fit(x[:, None], y)
     label = getattr(likelihood, "name", likelihood)
     plt.plot(grid, model.predict_proba(grid[:, None])[:, 1], label=label)
 plt.plot(grid, -np.expm1(-np.exp(truth(grid))), "k:", label="truth")
 plt.plot(x, (y > 0).astype(float), "k|")
+plt.title("Complementary log-log and probit links")
 plt.xlabel("x")
 plt.ylabel("probability of +1")
-plt.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
+plt.legend()
 plt.show()

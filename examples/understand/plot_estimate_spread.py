@@ -91,5 +91,5 @@ for n, row in zip(sizes, axes, strict=True):
     row[0].set_ylabel("estimated posterior density")
 for ax in axes[1]:
     ax.set_xlabel("length-scale")
-axes[0, 1].legend()
+axes[0, 1].legend(fontsize="small")
 plt.show()

@@ -32,12 +32,13 @@ fig, (top, bottom) = plt.subplots(2, 1, figsize=(8, 6.5), sharex=True, layout="c
 for model, name, color in ((bayes, "MCMC", "C0"), (point, "maximum likelihood", "C1")):
     mean, var = model.latent_mean_and_variance(grid[:, None])
     sd = np.sqrt(var)
-    top.plot(grid, mean, color=color, label=f"{name}: mean, two std. deviations")
+    top.plot(grid, mean, color=color, label=f"{name}: mean ± two sd")
     top.fill_between(grid, mean - 2.0 * sd, mean + 2.0 * sd, color=color, alpha=0.2)
     bottom.plot(grid, model.predict_proba(grid[:, None])[:, 1], color=color, label=name)
 
 draws = bayes.sample_latent(grid[:, None], n_draws=10, random_state=0)
 top.plot(grid, draws, color="C0", linewidth=0.5)
+fig.suptitle("Averaged over hyper-parameters (MCMC), and with optimized ones")
 top.set_ylabel("latent function")
 top.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
 bottom.plot(x, (y == bayes.classes_[1]).astype(float), "k|")

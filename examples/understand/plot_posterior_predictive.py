@@ -52,4 +52,5 @@ for ax, (title, feature) in zip(axes, features.items(), strict=True):
     ax.set(xlabel=title, ylabel="posterior predictive density")
     ax.set_xlim(right=np.quantile(made, 0.995))
 axes[0].legend()
+fig.suptitle("Observed counts against counts that the models simulate")
 plt.show()

@@ -35,7 +35,7 @@ models = {
 # %%
 # Each display draws on the given axes.
 
-fig, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
+fig, axes = plt.subplots(2, 1, figsize=(7, 7.5), sharex=True, layout="constrained")
 for name, model in models.items():
     pipeline = make_pipeline(StandardScaler(), model).fit(X_train, y_train)
     for ax, score in zip(axes, ("accuracy", "auc"), strict=True):
@@ -44,5 +44,7 @@ for name, model in models.items():
         )
     print(f"{name}: selective accuracy {selective_accuracy_scorer(pipeline, X_test, y_test):.3f}")
 
+axes[0].set(title="Accuracy of the rows that a classifier keeps", xlabel="")
+axes[1].set_title("Area under the ROC curve (AUC) of these rows")
 print(models["Bayesian GP"].diagnostics_)
 plt.show()

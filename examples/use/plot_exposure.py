@@ -119,9 +119,11 @@ for (name, model), color in zip(models.items(), ("C1", "C0"), strict=True):
 near = (females == 6) & (np.abs(widths[:, 0] - 26.0) <= 1.5)
 observed = "observed: six females\n24.5 to 27.5 cm wide"
 right.plot(satellites[near], np.zeros(near.sum()), "k^", clip_on=False, label=observed)
-left.set(xlabel="width of the female [cm]", ylabel="satellites per female")
-left.legend()
-right.set(xlabel="satellites of six females 26 cm wide", ylabel="predictive probability")
+left.set(title="Rates", xlabel="width of the female [cm]", ylabel="satellites per female")
+left.legend(fontsize="small")
+right.set(
+    title="Counts", xlabel="satellites of six females 26 cm wide", ylabel="predictive probability"
+)
 right.set_ylim(bottom=0.0)
-right.legend(loc="upper right")
+right.legend(loc="upper right", fontsize="small")
 plt.show()

@@ -77,4 +77,5 @@ for axis, (title, values) in zip(axes, columns.items(), strict=True):
     axis.set_xlabel(title)
     axis.margins(x=0.15, y=0.2)
 axes[0].invert_yaxis()
+fig.suptitle("Four kernels: estimates and their standard errors")
 plt.show()

@@ -91,7 +91,11 @@ for k, label in enumerate(gp.classes_):
         color=colors[k],
         label=f"grade {label}",
     )
-ax.set(xlabel="rank of the training patient", ylabel="f - middle of the thresholds")
+ax.set(
+    title="Training patients",
+    xlabel="rank of the training patient",
+    ylabel="f - middle of the thresholds",
+)
 ax.legend(loc="lower right", title="median of f, 90 % interval")
 
 ax = axes["thresholds"]
@@ -103,7 +107,7 @@ for k, ones in enumerate(thresholds.T):
     ax.annotate(between, (0.96, ones.mean()), xycoords=("axes fraction", "data"), ha="right")
 ax.set_xlim(right=1.5 * ax.get_xlim()[1])
 ax.tick_params(labelleft=False)
-ax.set_xlabel("density of thresholds")
+ax.set(title="Thresholds", xlabel="density")
 
 ax = axes["proba"]
 order = np.argsort(proba @ gp.classes_)
@@ -111,7 +115,10 @@ place = np.arange(len(y_test))
 image = ax.pcolormesh(place, gp.classes_, proba[order].T, cmap="Blues", vmin=0.0, vmax=1.0)
 ax.plot(place, y_test[order], "o", color="C1", markersize=5, label="true grade")
 ax.set(
-    xlabel="test patients, in the order of the expected grade", ylabel="grade", yticks=gp.classes_
+    title="Test patients",
+    xlabel="test patients, in the order of the expected grade",
+    ylabel="grade",
+    yticks=gp.classes_,
 )
 ax.legend(loc="upper left")
 fig.colorbar(image, ax=ax, label="predictive probability", pad=0.01)

@@ -68,22 +68,25 @@ fig, (top, middle, bottom) = plt.subplots(
     3, 1, figsize=(8, 7.5), sharex=True, height_ratios=[1.0, 1.5, 0.8], layout="constrained"
 )
 top.vlines(days, 0.0, returns, color="0.4", linewidth=1.0)
-top.set_ylabel("daily return [%]")
+top.set_title("Daily returns")
+top.set_ylabel("return [%]")
 middle.fill_between(days, low, high, color="C0", alpha=0.3, label="90 % credible band")
 middle.plot(days, model.predict(months), color="C0", label="posterior mean")
 middle.plot(days, truth, "k:", label="truth")
 middle.plot(
     days[window - 1 :], moving, color="C1", linewidth=1.0, label=f"of the last {window} days"
 )
+middle.set_title("Their standard deviation (volatility)")
 middle.set_ylabel("volatility [%]")
 middle.set_ylim(bottom=0.0)
 middle.legend(loc="upper left")
 gained = np.cumsum(gain)
 rough = loo.pareto_k > 0.7
+bottom.set_title("Gain over a constant volatility")
 bottom.plot(days, gained, color="C0")
 bottom.plot(days[rough], gained[rough], "o", color="C3", label="day with Pareto k > 0.7")
 bottom.axhline(0.0, color="k", linewidth=0.8)
-bottom.set(xlabel="trading day", ylabel="gain in log density,\nfrom the first day on")
+bottom.set(xlabel="trading day", ylabel="sum of the gains\nin log density")
 if rough.any():
     bottom.legend(loc="upper left")
 plt.show()

@@ -176,9 +176,9 @@ class PSRFDisplay(ChainDisplay):
         draw_lines(self, ax, self.iterations, self.r_hat, name, kwargs)
         self.upper_lines_ = self._plot_upper(ax)
         self.threshold_line_ = self._plot_threshold(ax)
-        self._limit_height(ax)
         ax.set(xlabel="Draws per chain", ylabel="R-hat")
         ax.legend()
+        _limit_height(ax, self.r_hat, self.threshold)
         return self
 
     def _plot_upper(self, ax):
@@ -206,19 +206,6 @@ class PSRFDisplay(ChainDisplay):
             label=None if label in known else label,
         )
 
-    def _limit_height(self, ax):
-        """End the axis where the threshold can be told from one; early factors may be above it."""
-        shown = [self.r_hat] if self.upper is None else [self.r_hat, self.upper]
-        last = np.concatenate([values[-1] for values in shown])
-        heights = [_HEIGHTS_SHOWN * ((self.threshold or 1.0) - 1.0)]
-        heights += list(1.2 * (last[np.isfinite(last)] - 1.0))
-        if not ax.get_autoscaley_on():  # those of another display, or of the user
-            heights.append(ax.get_ylim()[1] - 1.0)
-        height = max(heights)
-        if height > 0.0:
-            lowest = min(1.0, ax.dataLim.y0)
-            ax.set_ylim(lowest - 0.05 * height, 1.0 + height)
-
 
 def _choose_iterations(checkpoints, samples):
     """Return the numbers of draws at which to compute the factor, as increasing integers."""
@@ -244,3 +231,16 @@ def _choose_iterations(checkpoints, samples):
             f"{n_draws}; got {checkpoints!r}."
         )
     return iterations
+
+
+def _limit_height(ax, r_hat, threshold):
+    """End the axis where the threshold can be told from one; early factors may be above it."""
+    last = r_hat[-1]
+    heights = [_HEIGHTS_SHOWN * ((threshold or 1.0) - 1.0)]
+    heights += list(1.2 * (last[np.isfinite(last)] - 1.0))
+    if not ax.get_autoscaley_on():  # those of another display, or of the user
+        heights.append(ax.get_ylim()[1] - 1.0)
+    height = max(heights)
+    if height > 0.0:
+        lowest = min(1.0, ax.dataLim.y0)
+        ax.set_ylim(lowest - 0.05 * height, 1.0 + height)

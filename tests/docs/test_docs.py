@@ -379,16 +379,20 @@ def test_pages_name_files_that_exist():
     assert [found for found in named if not (ROOT / found[1]).exists()] == []
 
 
+def test_pages_print_values_and_not_whether_a_comparison_holds():
+    assert in_pages(r"(?m)^(?:>>>|\.\.\.) .*\bbool\(.*") == []
+
+
 def test_pages_show_pictures_of_examples_that_exist():
     pictures = [
         (page, (folder, f"{script}.py"))
         for page, (folder, script) in in_pages(
-            r"auto_examples/(\w+)/images/sphx_glr_(\w+)_\d{3}\.png"
+            r"auto_examples/((?:\w+/)?)images/sphx_glr_(\w+)_\d{3}\.png"
         )
     ]
     assert pictures
     assert [
-        found for found in pictures if not (ROOT / "examples" / "/".join(found[1])).is_file()
+        found for found in pictures if not (ROOT / "examples" / "".join(found[1])).is_file()
     ] == []
 
 

@@ -12,7 +12,7 @@ SOURCES = [
     *sorted((ROOT / "docs").glob("*.rst")),
     *sorted((ROOT / "skgpmcmc").rglob("*.py")),
     *sorted((ROOT / "examples").rglob("*.*")),
-    *sorted((ROOT / "tutorials").iterdir()),
+    *sorted((ROOT / "tutorials").glob("*.*")),
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
 ]
