@@ -23,9 +23,12 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from study_tables import classifiers, pseudo_marginal
 
-from skgpmcmc.compare import SCORES
+from skgpmcmc.compare import SCORES, MethodOutcome, conclusion
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
+#: Chains with fewer effective draws than this are not taken for converged, see
+#: `skgpmcmc.convergence`; a time to 1000, scaled from so few, says nothing.
+FEWEST_EFFECTIVE = 100.0
 
 #: Rows of the tables of sampling, in this order; others come last.
 CASES = ("sim2", "sim10", "pima", "cancer", "ard10", "ionosphere")
@@ -149,8 +152,24 @@ def _comparison(document: dict[str, Any]) -> list[str]:
         score_head = ["method", *(score.replace("_", " ") for score in SCORES)]
         chain_head = ["method", "largest R-hat", "smallest bulk ESS", "largest noise (sd)"]
         lines += list_table(f"{data}: {size}, {n_splits} split(s)", score_head, scores)
+        lines += [_conclusion([run for run in runs if run["data"] == data]), ""]
         lines += list_table(f"{data}: chains, the worst over all splits", chain_head, chains)
     return [*lines, *provenance(document)]
+
+
+def _conclusion(runs: Sequence[dict[str, Any]]) -> str:
+    """What the command says below its table of a data set."""
+    outcomes = [
+        MethodOutcome(
+            run["method"],
+            run["split"],
+            {k: np.nan if v is None else v for k, v in run["scores"].items()},
+            None,
+            failure=run.get("failure"),
+        )
+        for run in runs
+    ]
+    return conclusion(outcomes)
 
 
 def _mean_and_error(runs: Sequence[dict[str, Any]], score: str) -> str:
@@ -199,6 +218,7 @@ def _sampling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         "quadrature": _sampling_quadrature,
         "papers": _sampling_papers,
         "nuts": _sampling_nuts,
+        "speed": _sampling_speed,
         "pymc": _sampling_pymc,
         "sklearn": _sampling_sklearn,
     }[part](results)
@@ -339,6 +359,39 @@ def _sampling_papers(results: Sequence[dict[str, Any]]) -> list[str]:
     head = ["data", "scheme", "runs", "ESS", "R-hat", "effective draws per evaluation"]
     head += ["per O(n^3) operation", "seconds to 1000 effective draws"]
     return list_table("Schemes of the papers: median (worst) of the runs", head, rows)
+
+
+def _sampling_speed(results: Sequence[dict[str, Any]]) -> list[str]:
+    """Seconds to 1000 effective draws, of NUTS in the same run, and of one optimum."""
+    rows = []
+    for r in results:
+        for seed, run in sorted(r["nuts"].items()):
+            ours = f"{run['ours_seconds_to_1000']:.0f} s"
+            ours += "" if run["ours_converged"] else " (not converged)"
+            optimum = r["sklearn"].get("0")
+            rows.append(
+                [
+                    r["title"],
+                    ours,
+                    *_of_peer(run),
+                    *_of_peer(r.get("pymc", {}).get(seed)),
+                    "not run" if optimum is None else f"{optimum['seconds']:.2f} s",
+                ]
+            )
+    head = ["data", "skgpmcmc", "NumPyro's NUTS", "ratio", "PyMC's NUTS", "ratio"]
+    head += ["scikit-learn, one optimum"]
+    return list_table("Seconds to 1000 effective draws", head, rows)
+
+
+def _of_peer(run: dict[str, Any] | None) -> list[str]:
+    """Seconds to 1000 effective draws, and the ratio to ours of the same run."""
+    if run is None:
+        return ["not run", "none"]
+    if run["min_ess"] < FEWEST_EFFECTIVE:
+        seconds = run["seconds_warmup"] + run["seconds_sampling"]
+        return [f"not converged in {seconds:.0f} s", "none"]
+    bound = "at least " if run["lower_bound"] else ""
+    return [f"{bound}{run['seconds_to_1000']:.0f} s", f"{bound}{run['ratio']:.0f}"]
 
 
 def _sampling_nuts(results: Sequence[dict[str, Any]]) -> list[str]:

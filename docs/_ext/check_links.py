@@ -1,7 +1,8 @@
-"""A check of the built pages: every link leads somewhere, and every cross-reference is a link.
+"""A check of the built pages: links lead somewhere, references are links, images have a text.
 
 Sphinx itself says nothing of a back-link of viewcode without an anchor, or of a role that finds no
-target. Here each is a warning, which fails a build with ``-W``.
+target, and gives an image without an alternative text the name of its file. Here each is a warning,
+which fails a build with ``-W``.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class _Page(HTMLParser):
-    """Anchors and links of a page, and the text of cross-references without a link."""
+    """Anchors and links of a page, cross-references without a link, images without a text."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
         self.anchors: set[str] = set()
         self.links: set[str] = set()
         self.unlinked: list[str] = []
+        self.without_text: set[str] = set()
         self._in_link = self._in_unlinked = False
         self.feed(path.read_text("utf-8"))
 
@@ -35,6 +37,10 @@ class _Page(HTMLParser):
         if tag == "a":
             self._in_link = True
             self.links.add(values.get("href", ""))
+        elif tag == "img":
+            source, text = values.get("src", ""), values.get("alt")
+            if text is None or text == source or text.endswith((".png", ".svg")):
+                self.without_text.add(source)
         elif tag == "code" and "xref" in values.get("class", "").split() and not self._in_link:
             self._in_unlinked = True
             self.unlinked.append("")
@@ -67,6 +73,8 @@ def problems(folder: Path) -> Iterator[str]:
                 yield f"{name} links to {link}, where there is no such anchor"
         for text in page.unlinked:
             yield f"{name} has a cross-reference without a target: {text}"
+        for source in sorted(page.without_text):
+            yield f"{name} has an image without an alternative text: {source}"
 
 
 def mend_back_links(folder: Path) -> None:

@@ -12,6 +12,8 @@ from ._drawing import draw_lines, get_axes
 
 #: Factor below which chains are said to agree, by `method`: of Vehtari et al., and of the papers.
 _AGREEMENT_THRESHOLDS = {"rank": 1.01, "gelman_rubin": 1.1}
+#: Height of the axis above one, in distances of the threshold from one, if the chains agree.
+_HEIGHTS_SHOWN = 8.0
 
 
 class PSRFDisplay(ChainDisplay):
@@ -187,6 +189,7 @@ class PSRFDisplay(ChainDisplay):
             self.threshold_line_ = ax.axhline(self.threshold, label=label, **dotted)
         ax.set(xlabel="Draws per chain", ylabel="R-hat")
         ax.legend()
+        _limit_height(ax, self.r_hat, self.threshold)
         return self
 
 
@@ -214,3 +217,16 @@ def _choose_iterations(checkpoints, samples):
             f"{n_draws}; got {checkpoints!r}."
         )
     return iterations
+
+
+def _limit_height(ax, r_hat, threshold):
+    """End the axis where the threshold can be told from one; early factors may be above it."""
+    last = r_hat[-1]
+    heights = [_HEIGHTS_SHOWN * ((threshold or 1.0) - 1.0)]
+    heights += list(1.2 * (last[np.isfinite(last)] - 1.0))
+    if not ax.get_autoscaley_on():  # those of another display, or of the user
+        heights.append(ax.get_ylim()[1] - 1.0)
+    height = max(heights)
+    if height > 0.0:
+        lowest = min(1.0, ax.dataLim.y0)
+        ax.set_ylim(lowest - 0.05 * height, 1.0 + height)

@@ -108,9 +108,15 @@ class TraceDisplay(ChainDisplay):
         lines = []
         for j, (panel, name) in enumerate(zip(axes, self.names, strict=True)):
             lines.append(panel.plot(draws, self.samples[:, :, j].T, **style))
-            panel.set_ylabel(name)
+            panel.set_ylabel(_in_lines(name))
         axes[-1].set_xlabel("Draw")
         self.lines_ = np.array(lines, dtype=object)
         self.axes_ = axes
         self.figure_ = axes[0].figure
         return self
+
+
+def _in_lines(name):
+    """Break a name before its last part and its index, so that panels are as long as it is."""
+    before, mark, last = name.rpartition("__")
+    return f"{before}{mark}\n{last}".strip().replace("[", "\n[")

@@ -2,6 +2,7 @@
 
 import dataclasses
 import doctest
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -92,13 +93,14 @@ def test_examples_in_pages(page):
     assert run_doctests([test]) == ""
 
 
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
+TUTORIALS = sorted((ROOT / "tutorials").glob("*.py"))
 
 
 def test_an_example_needs_nothing_that_is_not_there():
-    texts = {script.name: script.read_text("utf-8") for script in EXAMPLES}
+    texts = {script.name: script.read_text("utf-8") for script in (*TUTORIALS, *EXAMPLES)}
     assert texts
-    words = (DATA_VARIABLE, "fetch_")
+    words = (DATA_VARIABLE, "fetch_", "environ")
     assert [(name, word) for name in texts for word in words if word in texts[name]] == []
 
 
@@ -110,33 +112,68 @@ too_short = (
 
 
 @pytest.fixture
-def run_example(monkeypatch):
-    """`run_example(script)` gives the variables of a script, and sees to its figures."""
+def run_script(monkeypatch):
+    """`run_script(path)` gives the variables of a script, and looks at the size of its figures."""
     plt = pytest.importorskip("matplotlib.pyplot")
-    monkeypatch.setenv("REDUCED", "1")
     monkeypatch.setattr(plt, "show", lambda: None)
     plt.switch_backend("Agg")
 
     def run(script):
         variables = runpy.run_path(str(script), run_name="__main__")
-        assert plt.get_fignums()
+        figures = [plt.figure(number) for number in plt.get_fignums()]
+        assert figures
+        assert [fig for fig in figures if fig.get_figwidth() > 8.0] == []
+        assert [fig for fig in figures if not titles(fig)] == []  # pages read them to the blind
         return variables
 
     yield run
     plt.close("all")
 
 
+def titles(fig):
+    """Titles of a figure and of its panels: its alternative text in the gallery."""
+    return [title for title in (fig.get_suptitle(), *(ax.get_title() for ax in fig.axes)) if title]
+
+
+@pytest.fixture
+def short_chains(monkeypatch):
+    """Every fit makes two chains of 100 draws, which are too short to be trusted."""
+
+    def shortened(fit):
+        @functools.wraps(fit)
+        def wrapped(self, *args, **kwargs):
+            self.set_params(n_chains=2, n_draws=100, target_ess=None)
+            return fit(self, *args, **kwargs)
+
+        return wrapped
+
+    for name in skgpmcmc.__all__:
+        cls = getattr(skgpmcmc, name)
+        if hasattr(cls, "fit"):
+            monkeypatch.setattr(cls, "fit", shortened(cls.fit))
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("script", TUTORIALS, ids=lambda script: script.name)
+def test_tutorials(script, run_script):
+    """As they stand: their fits converge."""
+    run_script(script)
+
+
 @pytest.mark.statistical
 @pytest.mark.parametrize("script", [pytest.param(s, marks=too_short, id=s.name) for s in EXAMPLES])
-def test_example_scripts(script, run_example):
-    run_example(script)
+@pytest.mark.usefixtures("short_chains")
+def test_example_scripts(script, run_script):
+    """With short chains. When pages are built, chains that do not converge are errors."""
+    run_script(script)
 
 
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:Chains (are|have):sklearn.exceptions.ConvergenceWarning")
-def test_the_example_of_exposure_has_one_mode(run_example):
+@pytest.mark.usefixtures("short_chains")
+def test_the_example_of_exposure_has_one_mode(run_script):
     """Chains do not find a second one, at a length-scale of a millimeter, and do not say so."""
-    model = run_example(ROOT / "examples" / "plot_exposure.py")["models"]["poisson"]
+    model = run_script(ROOT / "examples" / "use" / "plot_exposure.py")["models"]["poisson"]
 
     def log_density(variance, length):
         theta = [variance, length]
@@ -348,11 +385,20 @@ def test_pages_name_files_that_exist():
     assert [found for found in named if not (ROOT / found[1]).exists()] == []
 
 
+def test_pages_print_values_and_not_whether_a_comparison_holds():
+    assert in_pages(r"(?m)^(?:>>>|\.\.\.) .*\bbool\(.*") == []
+
+
 def test_pages_show_pictures_of_examples_that_exist():
-    pictures = in_pages(r"images/sphx_glr_(\w+)_\d{3}\.png")
+    pictures = [
+        (page, (folder, f"{script}.py"))
+        for page, (folder, script) in in_pages(
+            r"auto_examples/((?:\w+/)?)images/sphx_glr_(\w+)_\d{3}\.png"
+        )
+    ]
     assert pictures
     assert [
-        found for found in pictures if not (ROOT / "examples" / f"{found[1]}.py").is_file()
+        found for found in pictures if not (ROOT / "examples" / "".join(found[1])).is_file()
     ] == []
 
 

@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[2]
 SOURCES = [
     *sorted((ROOT / "docs").glob("*.rst")),
     *sorted((ROOT / "skgpmcmc").rglob("*.py")),
-    *sorted((ROOT / "examples").iterdir()),
+    *sorted((ROOT / "examples").rglob("*.*")),
+    *sorted((ROOT / "tutorials").glob("*.*")),
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
 ]

@@ -37,8 +37,13 @@ def test_good_links_pass(problems, tmp_path):
             '<code class="xref py"><span>some.name</span></code> <code>other</code>',
             "index.html has a cross-reference without a target: some.name",
         ),
+        (
+            '<img src="a/b.png" alt="a/b.png"> <img src="c.png" alt="what it shows">',
+            "index.html has an image without an alternative text: a/b.png",
+        ),
+        ('<img src="d.png">', "index.html has an image without an alternative text: d.png"),
     ],
-    ids=["file", "anchor", "reference"],
+    ids=["file", "anchor", "reference", "image", "image-no-text"],
 )
 def test_planted_mistakes_are_found(problems, tmp_path, text, found):
     (tmp_path / "index.html").write_text(f'<h1 id="top">A</h1> <a href="#top">up</a> {text}')

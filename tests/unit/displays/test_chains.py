@@ -82,6 +82,16 @@ def autoregression(rng, rho, shape):
 # --- traces ---------------------------------------------------------------------------------------
 
 
+def test_labels_of_traces_are_not_longer_than_their_panels(chains):
+    names = ["log k1__constant_value", "log k1__k2__length_scale[mean concave points]"]
+    display = TraceDisplay.from_samples(chains, names)
+    display.figure_.canvas.draw()
+    for ax, name in zip(display.axes_, names, strict=True):
+        assert ax.get_ylabel().replace("\n", "") == name
+        label = ax.yaxis.label.get_window_extent()
+        assert label.height < 1.1 * ax.get_window_extent().height
+
+
 def test_traces_are_the_draws(chains):
     display = TraceDisplay.from_samples(chains, ["a", "b"])
     assert display.lines_.shape == (2, 4)
@@ -174,6 +184,17 @@ def test_gelman_rubin_has_an_upper_limit(chains):
         assert_array_equal(upper.get_ydata(), values)
         assert upper.get_color() == line.get_color()
     assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == labels(display)
+
+
+def test_the_threshold_can_be_told_from_one(chains):
+    """Whatever the first factors are; and the last ones are seen whatever they are."""
+    chains[0, :20] += 5.0
+    display = PSRFDisplay.from_samples(chains)
+    pixels = display.ax_.transData.transform([(0.0, 1.0), (0.0, 1.01)])[:, 1]
+    assert pixels[1] - pixels[0] > 10.0
+    chains[0] += 50.0
+    apart = PSRFDisplay.from_samples(chains, ax=display.ax_)
+    assert apart.r_hat[-1].max() < display.ax_.get_ylim()[1]
 
 
 def test_gelman_rubin_against_a_transcription(rng):

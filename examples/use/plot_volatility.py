@@ -8,8 +8,6 @@ simulated, so the estimate can be compared with the truth: a low volatility that
 and a sudden shock in the middle that decays.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy import stats
@@ -17,15 +15,12 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from skgpmcmc import BayesianGPVolatilityRegressor
 
-# REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
-reduced = os.environ.get("REDUCED") == "1"
-n_chains, n_draws, target_ess, n_days = (2, 100, None, 60) if reduced else (4, 1000, 400, 300)
-
 # %%
 # Returns in per cent. Their standard deviation rises from 0.3 to 0.6, and jumps by the shock to
 # about 1.8.
 
 rng = np.random.default_rng(0)
+n_days = 300
 days = np.arange(n_days)
 shock = n_days // 2
 after = np.where(days >= shock, np.exp(-(days - shock) / 25.0), 0.0)
@@ -41,9 +36,6 @@ months = days[:, None] / 21.0
 model = BayesianGPVolatilityRegressor(
     kernel=ConstantKernel() * Matern(nu=1.5),
     priors={"k2__length_scale": stats.lognorm(1.0, scale=2.0)},
-    n_chains=n_chains,
-    n_draws=n_draws,
-    target_ess=target_ess,
     random_state=0,
 ).fit(months, returns)
 print(model.diagnostics_)
@@ -73,25 +65,28 @@ window = 20
 moving = np.sqrt(np.convolve(returns**2, np.full(window, 1.0 / window), mode="valid"))
 
 fig, (top, middle, bottom) = plt.subplots(
-    3, 1, figsize=(10, 8), sharex=True, height_ratios=[1.0, 1.5, 0.8], layout="constrained"
+    3, 1, figsize=(8, 7.5), sharex=True, height_ratios=[1.0, 1.5, 0.8], layout="constrained"
 )
 top.vlines(days, 0.0, returns, color="0.4", linewidth=1.0)
-top.set_ylabel("daily return [%]")
+top.set_title("Daily returns")
+top.set_ylabel("return [%]")
 middle.fill_between(days, low, high, color="C0", alpha=0.3, label="90 % credible band")
 middle.plot(days, model.predict(months), color="C0", label="posterior mean")
 middle.plot(days, truth, "k:", label="truth")
 middle.plot(
     days[window - 1 :], moving, color="C1", linewidth=1.0, label=f"of the last {window} days"
 )
+middle.set_title("Their standard deviation (volatility)")
 middle.set_ylabel("volatility [%]")
 middle.set_ylim(bottom=0.0)
 middle.legend(loc="upper left")
 gained = np.cumsum(gain)
 rough = loo.pareto_k > 0.7
+bottom.set_title("Gain over a constant volatility")
 bottom.plot(days, gained, color="C0")
 bottom.plot(days[rough], gained[rough], "o", color="C3", label="day with Pareto k > 0.7")
 bottom.axhline(0.0, color="k", linewidth=0.8)
-bottom.set(xlabel="trading day", ylabel="gain in log density,\nfrom the first day on")
+bottom.set(xlabel="trading day", ylabel="sum of the gains\nin log density")
 if rough.any():
     bottom.legend(loc="upper left")
 plt.show()

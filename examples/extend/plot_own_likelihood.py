@@ -8,16 +8,14 @@ not symmetric. A likelihood is a small class with four methods and two attribute
 package can use it without changes.
 """
 
-import os
+from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from skgpmcmc import BayesianGPClassifier
-
-# REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
-reduced = os.environ.get("REDUCED") == "1"
-n_chains, n_draws = (2, 100) if reduced else (4, 500)
+from skgpmcmc.likelihoods import Derivatives, Likelihood
+from skgpmcmc.testing import check_likelihood
 
 # %%
 # The class
@@ -25,10 +23,6 @@ n_chains, n_draws = (2, 100) if reduced else (4, 500)
 # Classes are encoded as -1.0 and +1.0, and every method is elementwise. Chains try extreme
 # hyper-parameters, so an f of a few thousand must not overflow: exp(40) is large enough to replace
 # infinity. The minimum keeps rounding errors from making the second derivative positive.
-
-from dataclasses import dataclass  # noqa: E402
-
-from skgpmcmc.likelihoods import Derivatives, Likelihood  # noqa: E402
 
 
 def rate_of(f):
@@ -68,8 +62,6 @@ class ComplementaryLogLog(Likelihood):
 # The check compares derivatives with finite differences, moments with quadrature, and samples with
 # identities that hold for every density. It raises an AssertionError that says what is wrong.
 
-from skgpmcmc.testing import check_likelihood  # noqa: E402
-
 check_likelihood(ComplementaryLogLog(), [-1.0, 1.0])
 
 # %%
@@ -88,15 +80,15 @@ def truth(x):
 
 y = ComplementaryLogLog().sample(truth(x), rng)
 
+plt.figure(figsize=(7, 4.5), layout="constrained")
 for likelihood in (ComplementaryLogLog(), "probit"):
-    model = BayesianGPClassifier(
-        likelihood=likelihood, n_chains=n_chains, n_draws=n_draws, random_state=0
-    ).fit(x[:, None], y)
+    model = BayesianGPClassifier(likelihood=likelihood, random_state=0).fit(x[:, None], y)
     label = getattr(likelihood, "name", likelihood)
     plt.plot(grid, model.predict_proba(grid[:, None])[:, 1], label=label)
 plt.plot(grid, -np.expm1(-np.exp(truth(grid))), "k:", label="truth")
 plt.plot(x, (y > 0).astype(float), "k|")
+plt.title("Complementary log-log and probit links")
 plt.xlabel("x")
 plt.ylabel("probability of +1")
-plt.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
+plt.legend()
 plt.show()

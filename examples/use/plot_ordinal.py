@@ -12,8 +12,6 @@ Data: the diabetes data of scikit-learn, 442 patients (B. Efron, T. Hastie, I. J
 Tibshirani, 2004, Least angle regression, Annals of Statistics 32).
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_diabetes
@@ -23,10 +21,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPOrdinalClassifier
 
-# REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
-reduced = os.environ.get("REDUCED") == "1"
-n_chains, n_draws, n_rows = (2, 100, 60) if reduced else (4, 500, 150)
-
 # %%
 # The grades are computed from the numbers of the data set. 150 patients are used for training, 100
 # for testing.
@@ -34,11 +28,11 @@ n_chains, n_draws, n_rows = (2, 100, 60) if reduced else (4, 500, 150)
 X, progression = load_diabetes(return_X_y=True)
 y = 1 + np.searchsorted([75.0, 120.0, 180.0, 240.0], progression)
 X_train, X_test, y_train, y_test = train_test_split(
-    X, y, train_size=n_rows, test_size=100, stratify=y, random_state=0
+    X, y, train_size=150, test_size=100, stratify=y, random_state=0
 )
 model = make_pipeline(
     StandardScaler(),
-    BayesianGPOrdinalClassifier(n_chains=n_chains, n_draws=n_draws, random_state=0),
+    BayesianGPOrdinalClassifier(random_state=0),
 ).fit(X_train, y_train)
 gp = model[-1]
 print(gp.diagnostics_)
@@ -77,7 +71,7 @@ thresholds = thresholds - middle
 colors = plt.colormaps["plasma"](np.linspace(0.0, 0.85, len(gp.classes_)))
 fig, axes = plt.subplot_mosaic(
     [["latent", "thresholds"], ["proba", "proba"]],
-    figsize=(11, 8),
+    figsize=(8, 7),
     width_ratios=[4.0, 1.0],
     height_ratios=[1.4, 1.0],
     layout="constrained",
@@ -97,7 +91,11 @@ for k, label in enumerate(gp.classes_):
         color=colors[k],
         label=f"grade {label}",
     )
-ax.set(xlabel="rank of the training patient", ylabel="f - middle of the thresholds")
+ax.set(
+    title="Training patients",
+    xlabel="rank of the training patient",
+    ylabel="f - middle of the thresholds",
+)
 ax.legend(loc="lower right", title="median of f, 90 % interval")
 
 ax = axes["thresholds"]
@@ -109,7 +107,7 @@ for k, ones in enumerate(thresholds.T):
     ax.annotate(between, (0.96, ones.mean()), xycoords=("axes fraction", "data"), ha="right")
 ax.set_xlim(right=1.5 * ax.get_xlim()[1])
 ax.tick_params(labelleft=False)
-ax.set_xlabel("density of thresholds")
+ax.set(title="Thresholds", xlabel="density")
 
 ax = axes["proba"]
 order = np.argsort(proba @ gp.classes_)
@@ -117,7 +115,10 @@ place = np.arange(len(y_test))
 image = ax.pcolormesh(place, gp.classes_, proba[order].T, cmap="Blues", vmin=0.0, vmax=1.0)
 ax.plot(place, y_test[order], "o", color="C1", markersize=5, label="true grade")
 ax.set(
-    xlabel="test patients, in the order of the expected grade", ylabel="grade", yticks=gp.classes_
+    title="Test patients",
+    xlabel="test patients, in the order of the expected grade",
+    ylabel="grade",
+    yticks=gp.classes_,
 )
 ax.legend(loc="upper left")
 fig.colorbar(image, ax=ax, label="predictive probability", pad=0.01)

@@ -42,7 +42,7 @@ arviz_plots.plot_rank_dist(
     var_names=["log_k1__constant_value", "log_noise_scale"],
     labeller=names,
     compact=False,
-    figure_kwargs={"figsize": (9, 4.5)},
+    figure_kwargs={"figsize": (8, 4.5)},
 )
 plt.suptitle("Densities and ranks of the draws, by chain")
 plt.show()
@@ -66,7 +66,7 @@ ridges = arviz_plots.plot_ridge(
     var_names=["log_k2__length_scale"],
     labels=["feature"],
     ridge_height=0.8,
-    figure_kwargs={"figsize": (9, 5)},
+    figure_kwargs={"figsize": (8, 4.8)},
 )
 ridges.add_legend("model", title="")
 plt.gcf().axes[-1].set_xlabel("log length-scale, in standard deviations of the feature")
@@ -80,7 +80,7 @@ plt.show()
 # worth a try (scikit-learn's `TransformedTargetRegressor`).
 
 checks = arviz_plots.plot_ppc_dist(
-    tree, kind="ecdf", visuals={"title": False}, figure_kwargs={"figsize": (9, 4.5)}
+    tree, kind="ecdf", visuals={"title": False}, figure_kwargs={"figsize": (8, 4.2)}
 )
 observed = checks.viz["observed_dist"]["y"].item()
 simulated = checks.viz["predictive_dist"]["y"].values[0]

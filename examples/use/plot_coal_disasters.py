@@ -9,17 +9,11 @@ only that the log of the rate is a smooth function of time; its smoothness is in
 Data: R. G. Jarrett (1979), A note on the intervals between coal-mining disasters, Biometrika 66.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy import stats
 
 from skgpmcmc import BayesianGPPoissonRegressor
-
-# REDUCED=1 makes the script fast enough for a test; its chains are too short to be trusted.
-reduced = os.environ.get("REDUCED") == "1"
-n_chains, n_draws = (2, 100) if reduced else (4, 500)
 
 # The count of each year from 1851 on, one digit each.
 counts_by_year = (
@@ -43,8 +37,6 @@ def decades(year):
 model = BayesianGPPoissonRegressor(
     likelihood="poisson",  # disasters are rare and independent
     priors={"k2__length_scale": stats.lognorm(0.7, scale=1.5)},
-    n_chains=n_chains,
-    n_draws=n_draws,
     random_state=0,
 ).fit(decades(years), disasters, exposure=exposure)
 print(model.diagnostics_)
@@ -79,7 +71,7 @@ years_with = (replicates[:, :, None] == counts).sum(axis=1)
 
 fig, axes = plt.subplot_mosaic(
     [["rate", "rate"], ["change", "check"]],
-    figsize=(10, 7.5),
+    figsize=(8, 6.5),
     height_ratios=[1.3, 1.0],
     layout="constrained",
 )
@@ -88,14 +80,23 @@ ax.bar(years, disasters, color="0.8", width=1.0, label="disasters in the year")
 band = np.quantile(rate, [0.05, 0.95], axis=0)
 ax.fill_between(years, *band, color="C0", alpha=0.3, label="rate: 90 % credible band")
 ax.plot(years, model.predict(decades(years)), color="C0", label="rate: posterior mean")
-ax.set(xlabel="year", ylabel="disasters per year", xlim=(1850, 1963))
+ax.set(
+    title="Disasters, and the rate of the model",
+    xlabel="year",
+    ylabel="disasters per year",
+    xlim=(1850, 1963),
+)
 ax.legend(loc="upper right")
 
 ax = axes["change"]
 bins = np.arange(1850, 1966, 4)
 for year, quantity, color in ((steepest, "rate", "C0"), (steepest_log, "log rate", "C1")):
     ax.hist(year, bins, density=True, histtype="step", linewidth=2, color=color, label=quantity)
-ax.set(xlabel="year of the steepest fall", ylabel="posterior density, per year")
+ax.set(
+    title="When did the rate decrease fastest?",
+    xlabel="year of the steepest decrease",
+    ylabel="posterior density, per year",
+)
 ax.legend()
 
 ax = axes["check"]
@@ -105,6 +106,6 @@ ax.errorbar(counts, middle, [middle - low, high - middle], fmt="none", capsize=4
 ax.plot(counts, middle, "o", color="C0", label="replicated: median and 90 %")
 observed = (disasters[:, None] == counts).sum(axis=0)
 ax.plot(counts, observed, "kx", markersize=8, label="observed")
-ax.set(xlabel="disasters in a year", ylabel="number of years")
+ax.set(title="Replicated and observed data", xlabel="disasters in a year", ylabel="number of years")
 ax.legend()
 plt.show()

@@ -10,8 +10,6 @@ estimates of the posterior of a length-scale, by Laplace's approximation and by 
 propagation (EP), for 1 and for 64 draws.
 """
 
-import os
-
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import logsumexp
@@ -28,9 +26,7 @@ from skgpmcmc.model import (
     make_covariance,
 )
 
-# REDUCED=1 makes the script fast enough for a test; its quantiles are then rough.
-reduced = os.environ.get("REDUCED") == "1"
-sizes, n_repetitions, n_grid = ((20, 40), 20, 7) if reduced else ((50, 200), 200, 25)
+sizes, n_repetitions, n_grid = (50, 200), 200, 25
 N_DRAWS = (1, 64)
 COLORS = ("C1", "C0")
 APPROXIMATIONS = {"Laplace": Laplace(), "EP": EP()}
@@ -72,7 +68,7 @@ def log_prior(model, length_scale):
 # All estimates of a panel are divided by the same constant, for which the mean of the most accurate
 # ones is a density.
 
-fig, axes = plt.subplots(2, 2, figsize=(10, 7), sharex=True, sharey="row", layout="constrained")
+fig, axes = plt.subplots(2, 2, figsize=(8, 6.5), sharex=True, sharey="row", layout="constrained")
 for n, row in zip(sizes, axes, strict=True):
     rng = np.random.default_rng(0)
     model = simulated_model(n, rng)
@@ -95,5 +91,5 @@ for n, row in zip(sizes, axes, strict=True):
     row[0].set_ylabel("estimated posterior density")
 for ax in axes[1]:
     ax.set_xlabel("length-scale")
-axes[0, 1].legend()
+axes[0, 1].legend(fontsize="small")
 plt.show()
