@@ -94,7 +94,7 @@ def calibrate_estimates(
     check_time()
     found = np.array([trial is not None for trial in trials])
     if not found.any():
-        raise RuntimeError(no_density_message(model, thetas[0]))
+        raise RuntimeError(no_density_message(model, state.design.best.theta))
     log_p, log_variance, noise = np.array([trial for trial in trials if trial is not None]).T
     theta = thetas[found]
     gap = log_p - evidence[found]

@@ -212,9 +212,11 @@ def test_results_show_what_print_shows(models, name):
     for result in (est.diagnostics_, est.loo()):
         assert repr(result) == str(result) == f"{result}"
         assert not repr(result).startswith(type(result).__name__)
-        assert html.unescape(result._repr_html_()) == f"<pre>{result}</pre>"
-    page = ElementTree.fromstring(est.diagnostics_._repr_html_())
-    assert page.text == str(est.diagnostics_)  # names may hold what means something in HTML
+    assert html.unescape(est.loo()._repr_html_()) == f"<pre>{est.loo()}</pre>"
+    page = ElementTree.fromstring(f"<div>{est.diagnostics_._repr_html_()}</div>")
+    rows = page.findall("table/tr")
+    assert [row[0].text for row in rows[1:]] == est.diagnostics_.names
+    assert str(est.diagnostics_).endswith(page.find("pre").text)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)

@@ -221,7 +221,7 @@ def test_table_has_each_length_scale_and_the_shrinkage():
     ]  # fmt: skip
     lines = str(table).splitlines()
     assert lines[2].endswith("sparse: (width / length-scale)^2 is half-Cauchy(shrinkage)")
-    assert "halfcauchy(scale=0.1)" in lines[4]
+    assert "HalfCauchy(median 0.1, 90 % " in lines[4]
     assert table["shrinkage"].median() == pytest.approx(0.1)
 
 
