@@ -49,7 +49,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "within_subsection_order": "gallery_order.Order",
-    "backreferences_dir": None,
+    "backreferences_dir": "generated/backreferences",  # pages of the API show these examples
+    "doc_module": ("skgpmcmc",),
     "min_reported_time": 1e9,  # no timings on pages: they would be those of the building machine
     "write_computation_times": False,
     "show_memory": False,
@@ -61,11 +62,15 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"skgpmcmc {release}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["equations.css"]
+html_css_files = ["equations.css", "tables.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
-    "secondary_sidebar_items": ["page-toc"],
+    # Pages with wide tables have the whole width.
+    "secondary_sidebar_items": {
+        "**": ["page-toc"],
+        **dict.fromkeys(("benchmarks", "classifier_study", "comparative", "pseudo_marginal"), []),
+    },
     "header_links_before_dropdown": 7,
 }
 html_sidebars = {"index": []}
