@@ -39,7 +39,7 @@ def save(name):
 def lengths(names, draws, prior, name):
     """Intervals of length-scales, those of the prior beside them."""
     _, ax = plt.subplots(figsize=(7, 0.6 + 0.5 * len(names)), layout="constrained")
-    for k, feature in enumerate(names):
+    for k in range(len(names)):
         for shift, color, label, quantiles in (
             (-0.12, "black", "posterior", np.quantile(draws[:, k], [0.05, 0.5, 0.95])),
             (0.12, ORANGE, "prior", prior.ppf([0.05, 0.5, 0.95])),

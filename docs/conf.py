@@ -69,7 +69,10 @@ html_theme_options = {
     # Pages with wide tables have the whole width.
     "secondary_sidebar_items": {
         "**": ["page-toc"],
-        **dict.fromkeys(("benchmarks", "classifier_study", "comparative", "pseudo_marginal"), []),
+        "benchmarks": [],
+        "classifier_study": [],
+        "comparative": [],
+        "pseudo_marginal": [],
     },
     "header_links_before_dropdown": 7,
 }
