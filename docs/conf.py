@@ -72,7 +72,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"skgpmcmc {release}"
 html_show_sourcelink = False
 html_static_path = ["_static"]
-html_css_files = ["equations.css", "pages.css"]
+html_css_files = ["equations.css", "pages.css", "tables.css"]
 html_favicon = "_static/favicon.svg"
 html_theme_options = {
     "logo": {
@@ -84,7 +84,14 @@ html_theme_options = {
     "navbar_end": ["source-link", "theme-switcher"],
     "navigation_with_keys": False,
     "show_prev_next": False,
-    "secondary_sidebar_items": ["page-toc"],
+    # Pages with wide tables have the whole width.
+    "secondary_sidebar_items": {
+        "**": ["page-toc"],
+        "benchmarks": [],
+        "classifier_study": [],
+        "comparative": [],
+        "pseudo_marginal": [],
+    },
     "header_links_before_dropdown": 8,
 }
 html_sidebars = {"index": [], "changelog": []}

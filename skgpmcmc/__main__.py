@@ -50,7 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     doctor = commands.add_parser(
         "doctor",
-        help="say what a checkpoint tells of its chains",
+        help="check the chains in a checkpoint file",
         description="Read the file that a fit with checkpoint=FILE writes, also while it runs; say "
         "whether its chains have converged, what is wrong and what to try; and save traces, ranks "
         "and autocorrelations (PNG).",

@@ -15,7 +15,7 @@ kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
     Hyper-parameters with bounds ``"fixed"`` keep their values; priors replace other bounds.
     Features should have comparable scales: use a `StandardScaler`.
 ard : bool, default=False
-    Give the default kernel one length-scale per feature. An error with an explicit kernel.
+    Give the default kernel one length-scale per feature. Cannot be combined with `kernel`.
 
 %(priors)s
 priors : mapping of str to frozen scipy.stats distribution, "sparse", "paper" or None, default=None

@@ -613,4 +613,5 @@ def test_methods_state_the_constants_of_the_set_up():
     ]
     assert [phrase for phrase in stated if phrase not in methods] == []
     assert f"means {_N_BURN_IN} iterations after it" in samplers
-    assert f"{main} *rotation*" in guide
+    share = round(100 * (1.0 - 2.0 * options.other_probability))
+    assert f"evenly. {share} % of the" in " ".join(guide.split())
