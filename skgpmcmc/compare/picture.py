@@ -117,7 +117,7 @@ def _label_reliability(ax: Any, comparison: Comparison) -> None:
     """Set the title and the axes, and draw the diagonal, where probabilities are calibrated."""
     positive = np.unique(comparison.data.y)[-1]
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
-    ax.set_title("Reliability", loc="left", fontsize="medium")
+    ax.set_title("Reliability (gray line: calibrated)", loc="left", fontsize="medium")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     ax.set(xlabel=f"Predicted probability of class {positive}", ylabel="Observed frequency")
 
