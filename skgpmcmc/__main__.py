@@ -1,4 +1,4 @@
-"""The command line: ``python -m skgpmcmc compare``, and ``doctor``."""
+"""The command line: ``python -m skgpmcmc compare`` and ``python -m skgpmcmc check-chains``."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import argparse
 import os
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from .compare.data import DataSet, bundled_data, check_data, csv_data, split_data
-from .compare.methods import Comparison, Settings, compare
+from .compare.csv_file import csv_data
+from .compare.data import BUNDLED, DataSet, bundled_data, check_data, split_data
+from .compare.methods import SHOWN_SCORES, SVM_GRIDS, Comparison, Settings, compare
 from .compare.picture import no_plot_message, save_plot
 from .compare.report import as_json, convergence_report
-from .compare.table import KEY, conclusion, score_table
+from .compare.table import ARROWS, KEY, can_rank, conclusion, loss_differences, score_table
 
 #: Exit status of a run without failures.
 DONE = 0
@@ -25,45 +27,67 @@ REFUSED = 2
 #: Exit status after Ctrl-C.
 INTERRUPTED = 130
 
+#: Data and number of splits of a comparison without options, which ends within a minute.
+_DEFAULT_DATASET = "breast-cancer"
+_DEFAULT_REPEATS = 3
+
+#: Characters in a line of text.
+_WIDTH = 100
+#: Meaning of an entry over several splits.
+_EXPLANATION = "; mean ± standard error over the splits, which share rows"
+
+#: Names of commands in earlier versions, which work in this version only.
+_EARLIER_NAMES = {"doctor": "check-chains"}
+
 
 def make_parser() -> argparse.ArgumentParser:
     """Describe the command line."""
-    parser = argparse.ArgumentParser(prog="python -m skgpmcmc", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser = argparse.ArgumentParser(
+        prog="python -m skgpmcmc",
+        description="Gaussian-process models that average over their hyper-parameters: a "
+        "comparison with other classifiers, and a check of the chains of a fit.",
+        epilog="python -m skgpmcmc COMMAND --help lists the options of a command.",
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     job = commands.add_parser(
         "compare",
-        help="fit a Bayesian GP classifier and its rivals on the same splits",
-        description="Fit a fully Bayesian Gaussian-process classifier, MCMC EP, EP ML, a "
-        "Platt-scaled SVM and scikit-learn's GaussianProcessClassifier on the same splits; print "
-        "scores, what they say and convergence; save a result file (JSON) and a picture (PNG) of "
-        "abstention curves and reliability. Without "
-        "--data it uses two data sets that come with scikit-learn. A method that fails has dashes "
-        "in the table, and a note; after Ctrl-C the methods that are done are printed and saved.",
+        help="compare a Bayesian GP classifier with other classifiers",
+        description="Fit a Bayesian Gaussian-process classifier and four other classifiers on the "
+        "same random splits of a data set. Print a table of scores, what may be concluded from it, "
+        "and whether the chains have converged. Save all results (PREFIX.json) and a figure "
+        "(PREFIX.png). Without --data the data come with scikit-learn. If a method fails, its row "
+        "has dashes and a note. After Ctrl-C the results so far are printed and saved.",
     )
     _add_data_options(job)
-    _add_chain_options(job)
+    _add_file_options(job)
+    _add_method_options(job)
     job.add_argument(
         "--output",
         default="skgpmcmc_compare",
         metavar="PREFIX",
-        help="where PREFIX.png and PREFIX.json go",
+        help="where PREFIX.png and PREFIX.json go (default: skgpmcmc_compare)",
     )
-    doctor = commands.add_parser(
-        "doctor",
+    check = commands.add_parser(
+        "check-chains",
         help="check the chains in a checkpoint file",
-        description="Read the file that a fit with checkpoint=FILE writes, also while it runs; say "
-        "whether its chains have converged, what is wrong and what to try; and save traces, ranks "
-        "and autocorrelations (PNG).",
+        description="Read the file that a fit with checkpoint=FILE writes, also while the fit "
+        "runs. Print whether its chains have converged, what is wrong and what to try, and save "
+        "plots of traces, ranks and autocorrelations (PNG).",
     )
-    doctor.add_argument("file", metavar="FILE", type=Path)
-    doctor.add_argument("--output", metavar="PREFIX", help="where plots go (default: beside FILE)")
+    check.add_argument("file", metavar="FILE", type=Path)
+    check.add_argument("--output", metavar="PREFIX", help="where plots go (default: beside FILE)")
     return parser
 
 
 def _add_data_options(job: argparse.ArgumentParser) -> None:
     """Add the options for the data and their splits."""
-    job.add_argument("--data", metavar="FILE.csv", help="your own data: numeric columns, a header")
-    job.add_argument("--target", metavar="COLUMN", help="the column of --data to predict")
+    job.add_argument(
+        "--datasets",
+        nargs="+",
+        choices=tuple(BUNDLED),
+        metavar="NAME",
+        help=f"data from scikit-learn: {', '.join(BUNDLED)} (default: {_DEFAULT_DATASET})",
+    )
     job.add_argument(
         "--train-size",
         type=_integer_parser(1),
@@ -74,7 +98,8 @@ def _add_data_options(job: argparse.ArgumentParser) -> None:
         "--repeats",
         type=_integer_parser(1),
         metavar="R",
-        help="random splits (default: 5; own data: 1); more than one gives mean ± standard error",
+        help=f"random splits (default: {_DEFAULT_REPEATS}; own data: 1); several splits give mean "
+        "± standard error",
     )
     job.add_argument(
         "--random-state",
@@ -85,9 +110,42 @@ def _add_data_options(job: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_chain_options(job: argparse.ArgumentParser) -> None:
-    """Add the options for the chains and the workers."""
+def _add_file_options(job: argparse.ArgumentParser) -> None:
+    """Add the options for a file of the user."""
+    own = job.add_argument_group("your own data")
+    own.add_argument("--data", metavar="FILE.csv", help="a CSV file with a header")
+    own.add_argument("--target", metavar="COLUMN", help="the column of classes to predict")
+    own.add_argument(
+        "--encode",
+        action="store_true",
+        help="use columns of text, as one column of zeros and ones for each category",
+    )
+    own.add_argument(
+        "--drop-missing",
+        action="store_true",
+        help="leave out rows with missing values (empty cells, NA, N/A, NaN and ?)",
+    )
+    own.add_argument(
+        "--drop-rare", action="store_true", help="leave out classes with too few rows to be split"
+    )
+    own.add_argument(
+        "--drop-columns",
+        nargs="+",
+        metavar="COLUMN",
+        help="leave out columns, such as names and numbers of rows",
+    )
+
+
+def _add_method_options(job: argparse.ArgumentParser) -> None:
+    """Add the options for the methods and the workers."""
     defaults = Settings()
+    job.add_argument(
+        "--svm-grid",
+        choices=tuple(SVM_GRIDS),
+        default=defaults.svm_grid,
+        help="pairs of C and gamma that the SVM tries: 20 (small, the default) or the 110 of "
+        "LIBSVM's search (full), which take minutes over many splits",
+    )
     job.add_argument(
         "--n-warmup", type=_integer_parser(0), metavar="N", help="default: the sampler's own"
     )
@@ -138,22 +196,32 @@ _parse_r_hat = _number_parser(float, "a number above 1", lambda value: value > 1
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line, and return the exit status."""
     parser = make_parser()
-    args = parser.parse_args(argv)
-    return _run_doctor(args) if args.command == "doctor" else _run_compare(parser, args)
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in _EARLIER_NAMES:
+        earlier, words[0] = words[0], _EARLIER_NAMES[words[0]]
+        _print_to_stderr(
+            f"FutureWarning: the command {earlier!r} is called {words[0]!r} now. The earlier name "
+            "works in this version, and not in the next one."
+        )
+    args = parser.parse_args(words)
+    if args.command is None:
+        parser.print_help()
+        return DONE
+    return _run_compare(parser, args) if args.command == "compare" else _run_check(args)
 
 
-def _run_doctor(args: argparse.Namespace) -> int:
+def _run_check(args: argparse.Namespace) -> int:
     """Print the report on a checkpoint, and save its plots."""
-    from .doctor import save_plots, write_report
+    from .check_chains import save_plots, write_report
 
     try:
         is_well = _print(write_report(args.file))
         plots = save_plots(args.file, args.output or str(args.file))
     except ValueError as error:
-        _print_to_stderr(f"skgpmcmc doctor: {error}")
+        _print_to_stderr(f"skgpmcmc check-chains: {error}")
         return REFUSED
     except (ImportError, OSError) as error:
-        _print_to_stderr(f"skgpmcmc doctor: no plots: {error}")
+        _print_to_stderr(f"skgpmcmc check-chains: no plots: {error}")
         return FAILED
     for plot in plots:
         is_well &= _print(f"saved {plot}")
@@ -162,10 +230,9 @@ def _run_doctor(args: argparse.Namespace) -> int:
 
 def _run_compare(parser: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     """Compare methods, and print and save the results."""
-    if (args.data is None) != (args.target is None):
-        parser.error("--data and --target go together")
+    _check_options_of_data(parser, args)
     if args.repeats is None:  # fits of the user's data may take long
-        args.repeats = 5 if args.data is None else 1
+        args.repeats = _DEFAULT_REPEATS if args.data is None else 1
     if args.random_state + args.repeats > 2**32:
         parser.error(f"--random-state plus --repeats must be at most 2^32; got {args.random_state}")
     settings = Settings(
@@ -173,13 +240,11 @@ def _run_compare(parser: argparse.ArgumentParser, args: argparse.Namespace) -> i
         n_draws=args.n_draws,
         max_rhat=args.max_rhat,
         n_jobs=args.n_jobs,
+        svm_grid=args.svm_grid,
     )
     try:
         document, plot = _output_paths(args.output)
-        if args.data is None:
-            data_sets = bundled_data(100 if args.train_size is None else args.train_size)
-        else:
-            data_sets = [csv_data(args.data, args.target, args.train_size)]
+        data_sets = _read_data(args)
         for data in data_sets:
             check_data(data, args.repeats, args.random_state)
     except ValueError as error:
@@ -202,6 +267,41 @@ def _run_compare(parser: argparse.ArgumentParser, args: argparse.Namespace) -> i
     if not is_complete:
         return INTERRUPTED
     return DONE if all(is_well) else FAILED
+
+
+def _check_options_of_data(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Refuse options that do not go together."""
+    if (args.data is None) != (args.target is None):
+        parser.error("--data and --target go together")
+    if args.data is not None and args.datasets:
+        parser.error("--datasets names data of scikit-learn: leave it out, or leave out --data")
+    only_own = {
+        "--encode": args.encode,
+        "--drop-missing": args.drop_missing,
+        "--drop-rare": args.drop_rare,
+        "--drop-columns": args.drop_columns,
+    }
+    given = [option for option, value in only_own.items() if value]
+    if args.data is None and given:
+        parser.error(f"{' '.join(given)}: for your own data only, with --data and --target")
+
+
+def _read_data(args: argparse.Namespace) -> list[DataSet]:
+    """Return the data sets that the arguments name."""
+    if args.data is None:
+        train_size = 100 if args.train_size is None else args.train_size
+        return bundled_data(train_size, list(dict.fromkeys(args.datasets or [_DEFAULT_DATASET])))
+    return [
+        csv_data(
+            args.data,
+            args.target,
+            args.train_size,
+            encode=args.encode,
+            drop_missing=args.drop_missing,
+            drop_rare=args.drop_rare,
+            drop_columns=args.drop_columns or (),
+        )
+    ]
 
 
 def _output_paths(prefix: str) -> tuple[Path, Path]:
@@ -246,23 +346,38 @@ def _compare_all(
 
 
 def _format_report(results: Sequence[Comparison], settings: Settings, repeats: int) -> str:
-    """Return the tables, the convergence and the notes as text."""
+    """Return the tables, what they say, the convergence and the notes as text."""
     lines = []
     for comparison in results:
         split = comparison.first
         outcomes = comparison.outcomes
-        title = (
-            f"{comparison.data.name}: {len(split.y_train)} training and {len(split.y_test)} test "
-            f"rows, {split.X_train.shape[1]} features, {repeats} split(s)"
-        )
-        lines += [f"\n== {title} ==\n", score_table(outcomes), f"({KEY})"]
-        lines += [f"\n{sentence}" for sentence in [conclusion(outcomes)] if sentence]
-        lines.append(f"\n-- convergence --\n{convergence_report(outcomes, settings.max_rhat)}")
+        splits = "1 random split" if repeats == 1 else f"{repeats} random splits"
+        lines += [
+            f"\n== {comparison.data.name}: {len(split.y_train)} training and {len(split.y_test)} "
+            f"test rows, {split.X_train.shape[1]} features, {splits} ==\n",
+            *(f"{note}." for note in comparison.data.notes),
+            score_table(outcomes, SHOWN_SCORES),
+            f"({KEY if can_rank(outcomes) else ARROWS}{_EXPLANATION if repeats > 1 else ''})",
+            _describe_grid(settings),
+            *(f"\n{text}" for text in [loss_differences(outcomes)] if text),
+            *(f"\n{textwrap.fill(text, _WIDTH)}" for text in [conclusion(outcomes)] if text),
+        ]
+        convergence = convergence_report(outcomes, settings.max_rhat)
+        lines += [f"\n-- convergence --\n{convergence}"] if convergence else []
         for outcome in outcomes:
             failure = [] if outcome.failure is None else [f"failed: {outcome.failure}"]
             for note in failure + outcome.notes:
                 lines.append(f"note ({outcome.method}, split {outcome.split + 1}): {note}")
     return "\n".join(lines) + "\n"
+
+
+def _describe_grid(settings: Settings) -> str:
+    """Say how the SVM is tuned, and where more scores are."""
+    if settings.svm_grid == "small":
+        tried = "the best of 20 pairs of C and gamma; --svm-grid full tries 110"
+    else:
+        tried = "the best of 110 pairs of C and gamma"
+    return f"(SVM: {tried}; the result file has more scores)"
 
 
 def _save(path: Path, write: Callable[[Path], object], text: str | None = None) -> bool:

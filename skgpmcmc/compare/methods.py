@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,13 @@ from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 from sklearn.multiclass import OneVsRestClassifier
 
 from ..baselines.epml import EPMLClassifier
-from ..baselines.svm import svm_platt_classifier
+from ..baselines.svm import PlattSVC
 from ..estimators.classification import BayesianGPClassifier
 from ..metrics import capacity_accuracy_score, capacity_auc_score, selective_accuracy_score
 from ..run.diagnostics import Diagnostics
 from .data import DataSet, Split, split_data
 
-#: Columns of the table.
+#: All scores, as in the result file.
 SCORES = (
     "accuracy",
     "log_loss",
@@ -35,19 +35,43 @@ SCORES = (
     "seconds",
 )
 
+#: Columns of the table that the command prints.
+SHOWN_SCORES = ("accuracy", "log_loss", "auc", "seconds")
+
 #: Scores of which a small value is good; of all others a large one is.
 SMALL_IS_GOOD = frozenset({"log_loss", "brier", "seconds"})
 
 
+#: Names of the methods in the tables, by their names in result files of earlier versions.
+PLAIN_NAMES = {
+    "Bayesian GP (PM)": "Bayesian GP (this package)",
+    "MCMC EP": "Bayesian GP, approximate (MCMC EP)",
+    "EP ML": "GP, hyper-parameters optimized (EP ML)",
+    "SVM + Platt": "SVM with Platt scaling",
+    "sklearn GPC": "GP classifier of scikit-learn",
+}
+
+#: C and gamma of the support vector machine that are tried, by the name of the grid. The small grid
+#: has twenty pairs; the full one is that of `PlattSVC`, with 110.
+SVM_GRIDS: dict[str, dict[str, tuple[float, ...] | None]] = {
+    "small": {
+        "C": tuple(2.0**k for k in (-3, 0, 3, 6, 9)),
+        "gamma": tuple(2.0**k for k in (-10, -7, -4, -1)),
+    },
+    "full": {"C": None, "gamma": None},
+}
+
+
 @dataclass(frozen=True)
 class Settings:
-    """Parameters of the Bayesian classifiers; see `BayesianGPClassifier`."""
+    """Parameters of the Bayesian classifiers (see `BayesianGPClassifier`) and of their rivals."""
 
     n_chains: int = 4
     n_warmup: int | str = "auto"
     n_draws: int = 1000
     max_rhat: float = 1.05
     n_jobs: int = -1
+    svm_grid: str = "small"  # a key of `SVM_GRIDS`
 
 
 @dataclass
@@ -99,7 +123,14 @@ def make_methods(
     settings: Settings, n_classes: int, n_features: int, random_state: int
 ) -> dict[str, Callable[[], Any]]:
     """Return functions that make the unfitted estimators, by the names in the table."""
-    bayes = {**asdict(settings), "random_state": random_state}
+    bayes = {
+        "n_chains": settings.n_chains,
+        "n_warmup": settings.n_warmup,
+        "n_draws": settings.n_draws,
+        "max_rhat": settings.max_rhat,
+        "n_jobs": settings.n_jobs,
+        "random_state": random_state,
+    }
 
     def ep_ml() -> Any:
         """Return the EP ML classifier, one-vs-rest for more than two classes."""
@@ -107,16 +138,18 @@ def make_methods(
         return single if n_classes == 2 else OneVsRestClassifier(single)
 
     return {
-        "Bayesian GP (PM)": lambda: BayesianGPClassifier(**bayes),
-        "MCMC EP": lambda: BayesianGPClassifier(sampler="marginal", **bayes),
-        "EP ML": ep_ml,
-        "SVM + Platt": lambda: svm_platt_classifier(
-            random_state=random_state, n_jobs=settings.n_jobs
+        "Bayesian GP (this package)": lambda: BayesianGPClassifier(**bayes),
+        "Bayesian GP, approximate (MCMC EP)": lambda: BayesianGPClassifier(
+            sampler="marginal", **bayes
+        ),
+        "GP, hyper-parameters optimized (EP ML)": ep_ml,
+        "SVM with Platt scaling": lambda: PlattSVC(
+            **SVM_GRIDS[settings.svm_grid], random_state=random_state, n_jobs=settings.n_jobs
         ),
         # The default kernel of this classifier is fixed, so that nothing would be optimized. The
         # search starts at the mean of our default prior of the length-scale, because from 1 it
         # often ends at a bound.
-        "sklearn GPC": lambda: GaussianProcessClassifier(
+        "GP classifier of scikit-learn": lambda: GaussianProcessClassifier(
             ConstantKernel() * RBF(np.sqrt(n_features)),
             n_restarts_optimizer=2,
             random_state=random_state,

@@ -14,6 +14,8 @@ from .methods import Comparison, MethodOutcome
 
 #: Degrees of abstention at which curves of several splits are averaged.
 _ABSTENTION_GRID = np.linspace(0.0, 1.0, 101)
+#: Colors of the methods, which people with any color vision tell apart (Okabe and Ito).
+_COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 #: Bins of the reliability diagram.
 _N_RELIABILITY_BINS = 5
 #: Fewest different rows of a bin that is drawn.
@@ -64,8 +66,9 @@ def save_plot(path: Path, results: Sequence[Comparison]) -> None:
 
     drawable = _find_drawable(results)
     methods = list(dict.fromkeys(name for _, done in drawable for name in done))
-    style = {name: {"color": f"C{k}", **choose_style(k)} for k, name in enumerate(methods)}
-    figure = Figure(figsize=(11.0, 0.5 + 4.0 * len(drawable)), layout="constrained")
+    colors = [_COLORS[k % len(_COLORS)] for k in range(len(methods))]
+    style = {name: {"color": colors[k], **choose_style(k)} for k, name in enumerate(methods)}
+    figure = Figure(figsize=(8.0, 1.2 + 3.0 * len(drawable)), layout="constrained")
     panels = figure.subplots(len(drawable), 2, squeeze=False)
     for (left, right), (comparison, done) in zip(panels, drawable, strict=True):
         for name, outcomes in done.items():
@@ -74,10 +77,10 @@ def save_plot(path: Path, results: Sequence[Comparison]) -> None:
         _label_curves(left, comparison)
         _label_reliability(right, comparison)
     handles = [Line2D([], [], label=name, **style[name]) for name in methods]
-    columns = min(5, len(methods))
+    columns = min(2, len(methods))
     title = "Bars, and bands over splits: ± one standard error"
     figure.legend(handles=handles, title=title, loc="outside lower center", ncols=columns)
-    figure.savefig(path, dpi=100)
+    figure.savefig(path, dpi=150)
 
 
 def _draw_curve(ax: Any, outcomes: Sequence[MethodOutcome], style: dict[str, Any]) -> None:
@@ -114,7 +117,7 @@ def _label_reliability(ax: Any, comparison: Comparison) -> None:
     """Set the title and the axes, and draw the diagonal, where probabilities are calibrated."""
     positive = np.unique(comparison.data.y)[-1]
     ax.plot([0, 1], [0, 1], color="0.6", linewidth=1, zorder=0)
-    ax.set_title("Reliability", loc="left", fontsize="medium")
+    ax.set_title("Reliability (gray line: calibrated)", loc="left", fontsize="medium")
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     ax.set(xlabel=f"Predicted probability of class {positive}", ylabel="Observed frequency")
 

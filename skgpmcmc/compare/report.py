@@ -25,7 +25,10 @@ _DIAGNOSTIC_NUMBERS = ("n_cubic", "n_likelihood_evaluations", "seconds_warmup", 
 
 
 def convergence_report(outcomes: Sequence[MethodOutcome], max_rhat: float) -> str:
-    """Return the table of each method's first run, with the worst figures over all splits."""
+    """Return a line for each method with chains, with the worst figures over all splits.
+
+    A method that has not converged also has the table of its first run that has not.
+    """
     lines = []
     for method in list_methods(outcomes):
         own = select_outcomes(method, outcomes)
@@ -34,15 +37,15 @@ def convergence_report(outcomes: Sequence[MethodOutcome], max_rhat: float) -> st
             continue
         worst = max(float(d.r_hat.max()) for _, d in runs)
         fewest = min(float(d.ess_bulk.min()) for _, d in runs)
-        good = all(d.converged(max_rhat) for _, d in runs)
-        verdict = "converged" if good else "NOT CONVERGED"
-        split, first = runs[0]
-        lines += [
+        failed = [(split, d) for split, d in runs if not d.converged(max_rhat)]
+        verdict = "NOT CONVERGED" if failed else "converged"
+        lines.append(
             f"{method}: {verdict}; largest R-hat {worst:.3f} (at most {max_rhat:g} wanted),"
-            f" smallest bulk ESS {fewest:.0f}, over {len(runs)} split(s); split {split + 1}:",
-            str(first),
-            "",
-        ]
+            f" smallest bulk ESS {fewest:.0f}, over {_count(len(runs), 'split')}"
+        )
+        if failed:
+            split, table = failed[0]
+            lines += [f"split {split + 1}:", str(table), ""]
     return "\n".join(lines)
 
 
@@ -72,10 +75,15 @@ def as_json(
         "machine": {"system": platform.system(), "machine": platform.machine(), "cpus": cpus},
         "settings": asdict(settings),
         "random_state": random_state,
+        "data_notes": {comparison.data.name: list(comparison.data.notes) for comparison in results},
         "complete": complete,
         "runs": runs,
     }
     return json.dumps(document, indent=1)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _nan_to_none(value: float) -> float | None:

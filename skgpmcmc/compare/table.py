@@ -1,4 +1,4 @@
-"""The table of a comparison, and the sentence below it."""
+"""The table of a comparison, and what may be concluded from it."""
 
 from __future__ import annotations
 
@@ -8,28 +8,40 @@ import numpy as np
 
 from .methods import SCORES, SMALL_IS_GOOD, MethodOutcome
 
-#: Meaning of the signs in a table.
-KEY = "↑ large is good; ↓ small is good; * best mean of the column, as shown"
+#: Meaning of the arrows in a table.
+ARROWS = "↑ large is good; ↓ small is good"
+#: Meaning of all signs in a table.
+KEY = f"{ARROWS}; * best mean of the column, as shown"
 
 #: Decimals of a score in the table.
 _DECIMALS_SHOWN = 3
-#: Fewest splits whose standard error is itself known well enough for a conclusion.
+#: Fewest splits whose standard error is itself known well enough to rank methods.
 _FEWEST_SPLITS = 5
 
 
-def score_table(outcomes: Sequence[MethodOutcome]) -> str:
+def can_rank(outcomes: Sequence[MethodOutcome]) -> bool:
+    """Tell whether there are enough splits to say which method is best."""
+    return _count_splits(outcomes) >= _FEWEST_SPLITS
+
+
+def _count_splits(outcomes: Sequence[MethodOutcome]) -> int:
+    return len({o.split for o in outcomes})
+
+
+def score_table(outcomes: Sequence[MethodOutcome], scores: Sequence[str] = SCORES) -> str:
     """Return one line per method, with the mean +- standard error of each score over the splits.
 
-    The best mean of each column is marked. A method that failed has dashes. A method that failed on
-    some splits has the mean over the others, and their number beside its name. A score that a
-    result does not contain, because it is from an older file, is a dash, too.
+    The best mean of each column is marked if there are enough splits. A method that failed has
+    dashes. A method that failed on some splits has the mean over the others, and their number
+    beside its name. A score that a result does not contain, because it is from an older file, is a
+    dash, too.
     """
     names = list_methods(outcomes)
     columns = [["", *(_row_label(name, outcomes) for name in names)]]
-    for score in SCORES:
+    for score in scores:
         values = [_get_scores(select_outcomes(name, outcomes), score) for name in names]
         head = f"{score.replace('_', ' ')} {'↓' if score in SMALL_IS_GOOD else '↑'}"
-        marks = _mark_best(values, score)
+        marks = _mark_best(values, score) if can_rank(outcomes) else [""] * len(values)
         columns.append(
             [head, *(_format_cell(v) + mark for v, mark in zip(values, marks, strict=True))]
         )
@@ -90,38 +102,79 @@ def _mark_best(values: Sequence[Sequence[float]], score: str) -> list[str]:
     return ["*" if mean == best else " " for mean in means]
 
 
+def loss_differences(outcomes: Sequence[MethodOutcome]) -> str:
+    """Return the log loss of each method minus that of the first, with paired standard errors.
+
+    Losses are paired split by split, or, with one split, test row by test row. The text is empty
+    for a single method.
+    """
+    losses = _paired_losses(outcomes)
+    if len(losses) < 2:
+        return ""
+    first, *others = losses
+    width = max(map(len, others))
+    lines = [f"Log loss minus that of {first}, paired over {_name_pairs(outcomes, losses[first])}:"]
+    for name in others:
+        mean, error = _mean_and_error(losses[name] - losses[first])
+        decimals = _DECIMALS_SHOWN
+        lines.append(f"  {name.ljust(width)}  {mean:+.{decimals}f} ± {error:.{decimals}f}")
+    return "\n".join(lines)
+
+
 def conclusion(outcomes: Sequence[MethodOutcome]) -> str:
     """Say which methods are best by log loss, within a standard error; empty for a single method.
 
-    The losses of a method and of the best one are paired: split by split, or, with one split, test
-    row by test row. The latter ignores the variation between training sets. A method is within a
-    standard error of the best if the mean of the differences is at most their standard error.
+    Losses are paired as in `loss_differences`. A method is within a standard error of the best if
+    the mean of the differences is at most their standard error. Few splits give no such sentence.
     """
-    n_splits = len({o.split for o in outcomes})
-    losses = _paired_losses(outcomes, n_splits)
+    losses = _paired_losses(outcomes)
     if len(losses) < 2:
         return ""
+    if not can_rank(outcomes):
+        return _say_too_few(_count_splits(outcomes))
     best = min(losses, key=lambda name: float(np.mean(losses[name])))
     others = [name for name in losses if name != best]
     near = []
     for name in others:
-        differences = losses[name] - losses[best]
-        if np.mean(differences) <= np.std(differences, ddof=1) / np.sqrt(len(differences)):
+        mean, error = _mean_and_error(losses[name] - losses[best])
+        if mean <= error:
             near.append(name)
     subject = " and ".join([", ".join(near[:-1]), near[-1]] if len(near) > 1 else near)
     subject = subject or "no other method"
     verb = "are" if len(near) > 1 else "is"
-    units = f"{n_splits} splits" if n_splits > 1 else f"{len(losses[best])} test rows of one split"
-    if 1 < n_splits < _FEWEST_SPLITS:
-        units += ", which are few to judge by"
     return (
         f"By log loss {best} is best, and {subject} {verb} within one standard error of it "
-        f"(paired over {units})."
+        f"(paired over {_name_pairs(outcomes, losses[best])})."
     )
 
 
-def _paired_losses(outcomes: Sequence[MethodOutcome], n_splits: int) -> dict[str, np.ndarray]:
+def _say_too_few(n_splits: int) -> str:
+    """Say why a comparison with few splits ranks no methods, and what to do."""
+    remedy = f"Use more splits (at least --repeats {_FEWEST_SPLITS}) before you choose a method."
+    if n_splits == 1:
+        return (
+            "One split is too few to say which method is best: another training set may change "
+            f"the order. {remedy}"
+        )
+    return (
+        f"{n_splits} splits are too few to say which method is best: a difference of a few "
+        f"standard errors may be chance. {remedy}"
+    )
+
+
+def _name_pairs(outcomes: Sequence[MethodOutcome], losses: np.ndarray) -> str:
+    """Name the units over which losses are paired."""
+    n_splits = _count_splits(outcomes)
+    return f"{n_splits} splits" if n_splits > 1 else f"{len(losses)} test rows of one split"
+
+
+def _mean_and_error(values: np.ndarray) -> tuple[float, float]:
+    return float(np.mean(values)), float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
+def _paired_losses(outcomes: Sequence[MethodOutcome]) -> dict[str, np.ndarray]:
     """Return the log losses, by split or by row, of the methods that finished all splits."""
+    n_splits = _count_splits(outcomes)
     losses = {}
     for name in list_methods(outcomes):
         mine = select_outcomes(name, outcomes)

@@ -24,7 +24,7 @@ ORDER = (
     ("prediction",),
     ("metrics",),
     ("displays",),
-    ("doctor",),
+    ("check_chains",),
     ("estimators",),
     ("baselines",),
     ("model_selection",),

@@ -5,18 +5,24 @@ import json
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.__main__ import main
 from skgpmcmc.baselines import svm
 from skgpmcmc.compare import (
+    PLAIN_NAMES,
     SCORES,
+    SVM_GRIDS,
     Comparison,
     DataSet,
     MethodOutcome,
+    Settings,
     bundled_data,
     conclusion,
+    loss_differences,
+    make_methods,
     save_plot,
     score,
     score_table,
@@ -24,8 +30,10 @@ from skgpmcmc.compare import (
 )
 from skgpmcmc.compare.picture import reliability
 
+from ..helpers import REPOSITORY
+
 FAST = ["--n-warmup", "10", "--n-draws", "10", "--n-jobs", "1"]
-METHODS = {"Bayesian GP (PM)", "MCMC EP", "EP ML", "SVM + Platt", "sklearn GPC"}
+METHODS = set(PLAIN_NAMES.values())
 
 
 def write_csv(path, X, y, header=None):
@@ -46,9 +54,8 @@ def iris_rows():
 
 @pytest.fixture
 def small_grid(monkeypatch):
-    """Two support vector machines in place of a hundred."""
-    monkeypatch.setattr(svm, "_C_GRID", (1.0,))
-    monkeypatch.setattr(svm, "_GAMMA_GRID", (0.1, 1.0))
+    """Two support vector machines in place of twenty."""
+    monkeypatch.setitem(SVM_GRIDS, "small", {"C": (1.0,), "gamma": (0.1, 1.0)})
 
 
 def run(arguments, capsys):
@@ -75,7 +82,9 @@ def test_own_file_with_two_classes(tmp_path, capsys, monkeypatch, iris_rows, sma
     assert "flowers: 14 training and 6 test rows" in printed.out
     assert "R-hat" in printed.out
     assert "large is good" in printed.out
-    assert "By log loss " in printed.out
+    assert "Log loss minus that of Bayesian GP (this package), paired over 6 test" in printed.out
+    assert "One split is too few to say which method is best" in printed.out
+    assert "--svm-grid full tries 110" in printed.out
     assert "k1__constant_value  variance" in printed.out
     assert (tmp_path / "out.png").stat().st_size > 10_000
     runs = json.loads((tmp_path / "out.json").read_text("utf-8"))["runs"]
@@ -85,7 +94,7 @@ def test_own_file_with_two_classes(tmp_path, capsys, monkeypatch, iris_rows, sma
     assert not any(run["failure"] for run in runs)
     # Ten draws do not converge, and the user is told.
     assert "NOT CONVERGED" in printed.out
-    assert "note (Bayesian GP (PM), split 1): Chains " in printed.out
+    assert "note (Bayesian GP (this package), split 1): Chains " in printed.out
 
 
 def test_own_file_with_three_classes(tmp_path, capsys, monkeypatch, iris_rows, small_grid):
@@ -160,16 +169,18 @@ def test_table_marks_the_best_as_it_is_shown():
         "d": {"accuracy": 0.95, "log_loss": 0.1, "auc": 0.8},
     }
     outcomes = [
-        MethodOutcome(name, r, s, np.empty(0)) for name, s in scores.items() for r in range(2)
+        MethodOutcome(name, r, s, np.empty(0)) for name, s in scores.items() for r in range(5)
     ]
-    # It fails where the others do not, and its mean over the other split is not compared.
-    outcomes[-1] = MethodOutcome("d", 1, {}, None, failure="it did not fit")
+    # It fails where the others do not, and its mean over the other splits is not compared.
+    outcomes[-1] = MethodOutcome("d", 4, {}, None, failure="it did not fit")
     _, *rows = score_table(outcomes).splitlines()
     marked = [[cell for cell in row.split() if cell.endswith("*")] for row in rows]
     assert marked == [["0.000*"], ["0.000*", "0.000*"], [], []]  # all areas are alike
     assert rows[0].split()[1:4] == ["0.900", "±", "0.000*"]
     assert rows[1].split()[4:7] == ["0.200", "±", "0.000*"]
-    assert rows[3].startswith("d (1 of 2 splits)")
+    assert rows[3].startswith("d (4 of 5 splits)")
+    few = [outcome for outcome in outcomes if outcome.split < 4]
+    assert "*" not in score_table(few)  # four splits rank no methods
 
 
 def outcomes_with(losses):
@@ -185,36 +196,39 @@ def test_conclusion_compares_split_by_split():
     easy_and_hard = np.array([0.1, 0.5, 0.9])
     steps = np.array([0.01, 0.02, 0.03])
     losses = {"best": easy_and_hard, "behind": easy_and_hard + steps}
-    sentence = "By log loss best is best, and no other method is within one standard error of it"
-    assert conclusion(outcomes_with(losses)) == (
-        f"{sentence} (paired over 3 splits, which are few to judge by)."
+    few = outcomes_with(losses)
+    assert loss_differences(few) == (
+        "Log loss minus that of best, paired over 3 splits:\n  behind  +0.020 ± 0.006"
     )
+    assert conclusion(few).startswith("3 splits are too few to say which method is best")
+    sentence = "By log loss best is best, and no other method is within one standard error of it"
     many = {name: np.tile(values, 2) for name, values in losses.items()}
     assert conclusion(outcomes_with(many)) == f"{sentence} (paired over 6 splits)."
-    losses |= {"near": easy_and_hard + steps * [1, -1, 1], "even": easy_and_hard + 0.0}
-    assert "near and even are within one" in conclusion(outcomes_with(losses))
+    many |= {"near": many["best"] + np.tile(steps * [1, -1, 1], 2), "even": many["best"] + 0.0}
+    assert "near and even are within one" in conclusion(outcomes_with(many))
 
 
-def test_conclusion_of_one_split_compares_its_rows():
+def test_differences_of_one_split_are_those_of_its_rows():
     y = np.tile(["no", "yes"], 50)
     right = np.tile([[0.9, 0.1], [0.1, 0.9]], (50, 1))
     unsure = np.full((100, 2), 0.5)
-    alike = right.copy()
-    alike[:2] = [[0.8, 0.2], [0.08, 0.92]]
-    proba = {"sure": right, "alike": alike, "unsure": unsure}
+    unsure[0] = [0.9, 0.1]
+    proba = {"sure": right, "unsure": unsure}
     outcomes = [MethodOutcome(name, 0, {}, p, y_test=y) for name, p in proba.items()]
-    assert conclusion(outcomes) == (
-        "By log loss sure is best, and alike is within one standard error of it (paired over 100 "
-        "test rows of one split)."
-    )
+    head, line = loss_differences(outcomes).splitlines()
+    assert head == "Log loss minus that of sure, paired over 100 test rows of one split:"
+    # Ninety-nine rows have a difference of log 1.8, and one has none.
+    assert line == f"  unsure  {0.99 * np.log(1.8):+.3f} ± {np.log(1.8) / 100:.3f}"
+    assert conclusion(outcomes).startswith("One split is too few")
 
 
 def test_conclusion_leaves_out_what_failed_and_says_nothing_of_one_method():
-    outcomes = outcomes_with({"best": [0.2, 0.3], "other": [0.4, 0.45], "failed": [0.1]})
-    outcomes.append(MethodOutcome("failed", 1, {}, None, failure="it did not fit"))
+    splits = np.arange(5) / 10
+    outcomes = outcomes_with({"best": splits, "other": splits + 0.2, "failed": splits[:4]})
+    outcomes.append(MethodOutcome("failed", 4, {}, None, failure="it did not fit"))
     assert conclusion(outcomes).startswith("By log loss best is best, and no other")
-    assert conclusion(outcomes[:2] + outcomes[4:]) == ""
-    assert conclusion([]) == ""
+    for nothing in ([], [o for o in outcomes if o.method != "other"]):
+        assert conclusion(nothing) == loss_differences(nothing) == ""
 
 
 def predicted(p, y, rows, split=0, name="m"):
@@ -265,14 +279,69 @@ def test_picture_has_a_band_over_splits_and_axes_wider_than_a_row(tmp_path, monk
     assert not drawn[1].axes[0].collections
 
 
-@pytest.mark.parametrize(("given", "expected"), [([], 5), (["--repeats", "3"], 3)])
-def test_bundled_data_are_split_several_times(monkeypatch, tmp_path, given, expected):
+@pytest.mark.parametrize(
+    ("given", "n_splits", "names"),
+    [
+        ([], 3, ["breast cancer"]),
+        (["--repeats", "10", "--datasets", "digits", "breast-cancer"], 10, ["digits 3 vs 5"]),
+    ],
+)
+def test_bundled_data_and_splits(monkeypatch, tmp_path, given, n_splits, names):
     made = []
 
     def run(data_sets, settings, repeats, random_state):
-        made.append(repeats)
+        made.append((repeats, [data.name for data in data_sets][: len(names)]))
         return [], False
 
     monkeypatch.setattr("skgpmcmc.__main__._compare_all", run)
     main(["compare", *given, "--output", str(tmp_path / "out")])
-    assert made == [expected]
+    assert made == [(n_splits, names)]
+
+
+def test_the_full_grid_is_that_of_the_baseline():
+    for grid, n_pairs in {"small": 20, "full": 110}.items():
+        settings = Settings(svm_grid=grid)
+        machine = make_methods(settings, 2, 2, 0)[PLAIN_NAMES["SVM + Platt"]]()
+        tried = [svm._C_GRID if machine.C is None else machine.C]
+        tried.append(svm._GAMMA_GRID if machine.gamma is None else machine.gamma)
+        assert len(tried[0]) * len(tried[1]) == n_pairs
+
+
+def test_results_of_earlier_versions_have_plain_names():
+    path = REPOSITORY / "benchmarks" / "results" / "compare_r10.json"
+    runs = json.loads(path.read_text("utf-8"))["runs"]
+    assert {run["method"] for run in runs} == set(PLAIN_NAMES)
+    assert list(make_methods(Settings(), 2, 2, 0)) == list(PLAIN_NAMES.values())
+
+
+def test_text_missing_values_and_rare_classes_by_options(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(
+        "skgpmcmc.compare.methods.make_methods", lambda *_: {"only": LogisticRegression}
+    )
+    rows = [f"{k % 7},{'red' if k % 2 else 'blue'},{'ab'[k % 3 > 0]}" for k in range(30)]
+    rows += ["NA,red,a", "1,,b", "1,red,", "1,red,c", "2,red,c"]
+    path = tmp_path / "own.csv"
+    path.write_text("\n".join(["x,color,kind", *rows]))
+    prefix = str(tmp_path / "out")
+    arguments = ["--data", str(path), "--target", "kind", "--output", prefix]
+    status, printed = run(arguments, capsys)
+    assert status == 2
+    options = ["--encode", "--drop-missing", "--drop-rare"]
+    assert f"These options mend all of them: {' '.join(options)}" in printed.err
+    status, printed = run([*arguments, *options], capsys)
+    assert status == 0
+    notes = [
+        "3 rows with missing values are left out",
+        "column 'color' is encoded as 1 column of zeros and ones",
+        "rows of rare classes are left out: 'c' (2 rows)",
+    ]
+    assert "\n".join(f"{note}." for note in notes) in printed.out
+    assert "== own: 21 training and 9 test rows, 2 features, 1 random split ==" in printed.out
+    document = json.loads((tmp_path / "out.json").read_text("utf-8"))
+    assert document["data_notes"] == {"own": notes}
+
+
+def test_no_command_shows_help(capsys):
+    assert main([]) == 0
+    printed = capsys.readouterr().out
+    assert all(command in printed for command in ("usage:", "compare", "check-chains"))

@@ -16,8 +16,8 @@ from sklearn.linear_model import LogisticRegression
 
 from skgpmcmc import __main__ as command
 from skgpmcmc.__main__ import main
-from skgpmcmc.compare import SCORES, DataSet, check_data, csv_data
-from skgpmcmc.compare import data as reader
+from skgpmcmc.compare import SCORES, SHOWN_SCORES, DataSet, check_data, csv_data
+from skgpmcmc.compare import csv_file as reader
 
 from ..helpers import in_one_test
 
@@ -91,36 +91,44 @@ def compared(tmp_path, capsys):
     [
         ("", "own.csv is empty"),
         ("a,b,kind\n\n", "own.csv has a header row and nothing below it"),
-        ("kind\nyes\nno\n", "no column but the target 'kind'"),
+        ("kind\nyes\nno\n", "no column but the target 'kind' is left"),
         (table("ab", "a,a,kind"), "2 columns of the header are called 'a'"),
-        ("a;b;kind\n1;2;x\n", r"not a column of .*Commas must separate"),
-        ("a,b,kind\n1,2,x\n\n3,4,\n", "line 4, column 'kind': the target is missing"),
-        ("a,b,kind\n1,2,x\n3,4, NaN\n", "line 3, column 'kind': the target is missing"),
-        ("a,b,kind\n1,2,x\n\n3,red,x\n", "line 4, column 'b': 'red' is not a finite number"),
-        ("a,b,kind\n1,1e300,x\n", "line 2, column 'b': '1e300' is too large"),
+        ("a;b;kind\n1;2;x\n", r"not a column; .*Commas must separate"),
+        (
+            "a,b,kind\n1,2,x\n\n3,4,\n",
+            "column 'kind': the target is missing in line 4: add --drop-m",
+        ),
+        ("a,b,kind\n1,2,x\n3,4, NaN\n", "column 'kind': the target is missing in line 3"),
+        (
+            "a,b,kind\n1,2,x\n\n3,red,x\n",
+            "column 'b': 'red' in line 4 is not a number, .* --encode to use its 2 texts",
+        ),
+        ("a,b,kind\n1,1e300,x\n", "column 'b': '1e300' in line 2 is too large"),
         ('a,b,kind\n1,2,"x\ny"\n3,z\n', "line 4 has 2 cells, the header 3"),
         (HEADER.encode() + b"\n1,2,x\n3,4,gr\xf6n\n", "own.csv, line 3 holds the byte 0xf6"),
         (TWO_CLASSES.encode("utf-16"), "own.csv, line 1 holds the byte 0xff"),
-        (TWO_CLASSES.encode("utf-16-le"), "'kind' is not a column of"),
-        ("a,,kind\n1,2,x\n", "column 2 of the header has no name: give it one"),
-        ("a,,,kind\n1,2,3,x\n", "2 columns of the header are called ''"),
-        ("a,b,kind\n1,,x\n", "line 2, column 'b': '' is not a finite number"),
-        ("a,b,kind\n1,1_0,x\n", "line 2, column 'b': '1_0' is not a finite number"),
-        ("a,b,kind\n1,\u0661,x\n", "line 2, column 'b': .* is not a finite number"),
-        ("a,b,kind\n1,2\0,x\n", "line 2, column 'b': .* is not a finite number"),
+        (TWO_CLASSES.encode("utf-16-le"), "'kind' is not a column; the columns are"),
+        ("a,,kind\n1,2,x\n", "header has no name for column 2: give it one"),
+        ("a,,,kind\n1,2,3,x\n", "header has no name for column 2, 3:"),
+        ("a,b,kind\n1,,x\n", "column 'b': the value is missing in line 2: add --drop-missing"),
+        ("a,b,kind\n1,1_0,x\n1,2,x\n1,3,x", "column 'b': '1_0' in line 2 is not a finite number"),
+        ("a,b,kind\n1,2,x\n1,inf,x", "column 'b': 'inf' in line 3 is not a finite number"),
+        ("a,b,kind\n1,\u0661,x\n", "column 'b': .* in line 2 is not a number, but text"),
+        ("a,b,kind\n1,2\0,x\n", "column 'b': .* in line 2 is not a number, but text"),
+        (table("ab" * 30, "id,b,kind").replace("\n", "\nz"), "60 texts in 60 rows are too many"),
         ('a,b,kind\n1,"2,x\n3,4,y\n', "line 3: unexpected end of data"),
         ('a,b,kind\n1,"2"3,x\n', "line 2: ',' expected after '\"'"),
         ("a,b,kind\n1," + 10**6 * "2", "line 2: field larger than field limit"),
-        ("a,b,kind\n1," + 10**5 * "z" + ",x\n", "'zzz*'... is not a finite"),
+        ("a,b,kind\n1," + 10**5 * "z" + ",x\n", "'zzz*'... in line 2 is not a number"),
         (",".join(["a"] * 10**6), "has 1000000 columns, and at most 10000"),
         ("a,b,kind\n" + 10**7 * "\n", "has about 10000003 cells, and at"),
         (2 * (",".join(map(str, range(9999))) + "\n"), r"'19'\] and 9979 more\."),
         (table(np.linspace(0, 1, 30)), "'kind' holds 30 different numbers in 30 rows.*regressor"),
         (table(range(30)), "'kind' holds 30 different numbers"),
         (table(np.arange(100) % 25 / 2), "'kind' holds 25 different numbers"),
-        (table("x" * 8), "'own' holds one class only, 'x'"),
-        (table("aaaabbbbc"), r"fewer than 4 rows: 'c' \(1 row\(s\)\)"),
-        (table("aaabbb"), r"2 class\(es\) with fewer than 4 rows: 'a' \(3 row\(s\)\), 'b'"),
+        (table("x" * 8), "the target 'kind' holds one class only, 'x'"),
+        (table("aaaabbbbc"), r"1 class with too few rows: 'c' \(1 row\)\. .* add --drop-rare"),
+        (table("aaabbb"), r"2 classes with too few rows: 'a' \(3 rows\), 'b'"),
     ],
 )
 def test_bad_file_is_told_before_any_fit(compared, use_methods, text, message):
@@ -128,7 +136,48 @@ def test_bad_file_is_told_before_any_fit(compared, use_methods, text, message):
     status, printed, found = compared(text)
     assert status == 2
     assert found is None
-    assert printed.err.count("\n") == 1  # no progress line: nothing was fitted
+    assert "split 1/1" not in printed.err  # no progress line: nothing was fitted
+    with pytest.raises(ValueError, match=message):
+        raise ValueError(printed.err)
+
+
+def test_all_faults_of_a_file_are_told_at_once(compared, use_methods):
+    use_methods(only=partial(Acting, fail))
+    good = [f"{k},{k},red,{'ab'[k % 2]}" for k in range(20)]
+    bad = ["NA,1,red,a", "1,x,blue,b", "2,1e200,blue,a", "3,1,blue,c", "4,1,blue,?"]
+    status, printed, _ = compared("\n".join(["x,y,color,kind", *good, *bad]))
+    assert status == 2
+    first, *faults = printed.err.splitlines()
+    assert first.endswith("own.csv has 6 faults:")
+    for fault, (words, remedy) in zip(
+        faults,
+        [
+            ("column 'kind': the target is missing in line 26", "--drop-missing"),
+            ("column 'x': the value is missing in line 22", "--drop-missing"),
+            ("column 'y': 'x' in line 23 is not a finite number", "correct the cells"),
+            ("column 'y': '1e200' in line 24 is too large", "choose another unit"),
+            ("column 'color': 'red' in line 2 is not a number, but text", "--encode"),
+            ("the target 'kind' has 1 class with too few rows: 'c' (1 row)", "--drop-rare"),
+        ],
+        strict=True,
+    ):
+        assert words in fault
+        assert remedy in fault
+
+
+@in_one_test(
+    "arguments, message",
+    [
+        (["--drop-columns", "z"], "--drop-columns 'z' is not a column"),
+        (["--drop-columns", "kind"], "--drop-columns holds the target 'kind'"),
+        (["--drop-columns", "a", "b"], "no column but the target 'kind' is left"),
+        (["--drop-missing"], "Column 'b' has most missing values, 4 of 4"),
+        (["--drop-columns", "b", "--drop-rare"], "without its rare classes .* no class"),
+    ],
+)
+def test_options_that_leave_nothing(compared, arguments, message):
+    status, printed, _ = compared("a,b,kind\n1,,x\n2,NA,x\n3,?,y\n4,nan,y\n", *arguments)
+    assert status == 2
     with pytest.raises(ValueError, match=message):
         raise ValueError(printed.err)
 
@@ -191,7 +240,8 @@ def test_train_size_out_of_range_of_either_kind_of_split(compared, capsys):
     assert status == 2
     assert "--train-size must lie between 6 and 18" in printed.err
     # The second of the bundled sets has too few rows, and the first is not fitted in vain.
-    assert main(["compare", "--train-size", "400"]) == 2
+    arguments = ["--datasets", "breast-cancer", "digits", "--train-size", "400"]
+    assert main(["compare", *arguments]) == 2
     assert capsys.readouterr().err.startswith("skgpmcmc compare: --train-size must lie between 6")
 
 
@@ -232,17 +282,18 @@ def test_older_results_stay_until_there_are_new_ones(compared, use_methods, tmp_
 
 def test_byte_order_mark_blank_lines_and_quotes(tmp_path):
     path = tmp_path / "own.csv"
-    path.write_text('kind,"a"\r\n"x, 1",1\r\n\r\ny,2\r\n  \r\n', encoding="utf-8-sig", newline="")
+    rows = 4 * '"x, 1",1\r\n\r\ny,2\r\n  \r\n'
+    path.write_text(f'kind,"a"\r\n{rows}', encoding="utf-8-sig", newline="")
     data = csv_data(path, "kind")
-    assert data.y.tolist() == ["x, 1", "y"]
-    np.testing.assert_array_equal(data.X, [[1.0], [2.0]])
+    assert data.y.tolist() == 4 * ["x, 1", "y"]
+    np.testing.assert_array_equal(data.X, 4 * [[1.0], [2.0]])
 
 
 def test_numbers_that_are_classes(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text(table(np.arange(24) % 3))
     assert csv_data(path, "kind").train_size == 16
-    path.write_text(table(np.arange(24) % 8 / 2))  # grades with halves
+    path.write_text(table(np.arange(48) % 8 / 2))  # grades with halves
     assert len(np.unique(csv_data(path, "kind").y)) == 8
 
 
@@ -254,7 +305,7 @@ def test_a_method_that_fails_leaves_a_row_and_its_reason(compared, use_methods):
     status, printed, found = compared(TWO_CLASSES, "--repeats", "2")
     assert status == 1
     rows = {line.split()[0]: line.split()[1:] for line in printed.out.splitlines() if line}
-    assert rows["second"] == ["-"] * len(SCORES)
+    assert rows["second"] == ["-"] * len(SHOWN_SCORES)
     assert "±" in rows["first"]
     assert "note (second, split 2): failed: RuntimeError: no mode was found" in printed.out
     assert [run["failure"] for run in found["runs"]] == 2 * [

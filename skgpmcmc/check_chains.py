@@ -1,7 +1,7 @@
-"""Examination of a checkpoint: whether chains have converged, what is wrong, and what to try.
+"""Check of the chains in a checkpoint file: convergence, what is wrong, and what to try.
 
-``python -m skgpmcmc doctor FILE`` prints the findings and saves plots. Code in the file is never
-executed.
+``python -m skgpmcmc check-chains FILE`` prints the findings and saves plots. Code in the file
+is never executed.
 """
 
 from __future__ import annotations

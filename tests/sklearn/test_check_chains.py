@@ -1,4 +1,4 @@
-"""What the doctor says of chains whose illness is known, and of files."""
+"""What the check says of chains whose illness is known, and of files."""
 
 import warnings
 from collections import Counter
@@ -10,7 +10,7 @@ from sklearn.datasets import make_moons
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.__main__ import main
 from skgpmcmc.chain.counts import ChainCounts
-from skgpmcmc.doctor import StoredChains, findings
+from skgpmcmc.check_chains import StoredChains, findings
 from skgpmcmc.run import ConvergenceGoal
 from skgpmcmc.samplers import PseudoMarginal
 
@@ -97,7 +97,7 @@ def test_the_command_prints_and_draws(fixed, tmp_path, capsys):
     path = tmp_path / "run"
     model = fitted(path, kernel=RBF(1.0, "fixed") if fixed else None)
     plots = path if fixed else tmp_path / "plot"
-    assert main(["doctor", str(path), *([] if fixed else ["--output", str(plots)])]) == 0
+    assert main(["check-chains", str(path), *([] if fixed else ["--output", str(plots)])]) == 0
     text = capsys.readouterr().out
     assert "BayesianGPClassifier, made with Python" in text
     assert f"2 chains of {model.theta_samples_.shape[1]} draws" in text
@@ -115,12 +115,19 @@ def test_a_file_without_draws(tmp_path, capsys):
 
     with cut_at(3), pytest.raises(CutError):
         fitted(tmp_path / "run")
-    assert main(["doctor", str(tmp_path / "run")]) == 0
+    assert main(["check-chains", str(tmp_path / "run")]) == 0
     assert "no draws yet: 3 batches of the set-up are done" in capsys.readouterr().out
 
 
 def test_files_that_are_none(tmp_path, capsys):
     (tmp_path / "other").write_text("something else")
     for name in ("other", "not there"):
-        assert main(["doctor", str(tmp_path / name)]) == 2
+        assert main(["check-chains", str(tmp_path / name)]) == 2
         assert "cannot be used" in capsys.readouterr().err
+
+
+def test_the_earlier_name_of_the_command(tmp_path, capsys):
+    assert main(["doctor", str(tmp_path / "not there")]) == 2
+    warning, problem = capsys.readouterr().err.splitlines()
+    assert warning.startswith("FutureWarning: the command 'doctor' is called 'check-chains' now")
+    assert problem.startswith("skgpmcmc check-chains: ")
