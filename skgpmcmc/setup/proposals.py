@@ -42,7 +42,7 @@ def propose_by_emulator(
     """Propose by the examined emulator: on a grid, or with more hyper-parameters by short chains.
 
     Proposals come from wider tails than those of pi*, which bounds the importance ratio where pi*
-    is too small.
+    is too small. Chains start at draws from even wider tails.
     """
     assert state.examined is not None
     target = state.examined.posterior
@@ -51,22 +51,19 @@ def propose_by_emulator(
     if source.correction is not None:
         target = target.with_correction(source.correction)
     lifted = options.lifted_power(dim)
+    temperature = options.temperature(dim)
     if dim <= MOST_ROTATED:
-        grid = state.make_grid(target, fine=True).temper(1.0 / lifted)
-        main: dict[str, Proposal] = {"rotation": Rotation(grid)}
+        # Starts are on the grid of the rotations, which cannot leave a theta that is not.
+        grid = state.make_grid(target, fine=True)
+        main: dict[str, Proposal] = {"rotation": Rotation(grid.temper(1.0 / lifted))}
+        starts = grid.temper(temperature).sample(state.rng, n_chains)
     else:
         mixture = TMixture.of_draws(state.draw(target, lifted), state.modes, state.scale)
         independence = IndependenceMetropolis(mixture, options.n_pooled)
         main = {"surrogate": SurrogateProposal(target.to_power(lifted), independence)}
-    return _add_other_proposals(state, main, draw_overdispersed_starts(state, n_chains))
-
-
-def draw_overdispersed_starts(state: EmulatorState, n_chains: int) -> list[FloatArray]:
-    """Draw the starts of chains from wider tails than those of pi*."""
-    assert state.examined is not None
-    power = 1.0 / state.options.temperature(state.dim)
-    draws = state.draw(state.examined.posterior, power)
-    return list(draws[state.rng.choice(len(draws), n_chains, replace=n_chains > len(draws))])
+        draws = state.draw(target, 1.0 / temperature)
+        starts = draws[state.rng.choice(len(draws), n_chains, replace=n_chains > len(draws))]
+    return _add_other_proposals(state, main, list(starts))
 
 
 def propose_by_trajectories(state: EmulatorState, source: EvidenceSource) -> ChainProposals:

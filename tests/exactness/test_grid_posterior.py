@@ -20,8 +20,8 @@ from skgpmcmc.importance import importance_estimate
 from skgpmcmc.model import HyperPrior
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import Marginal, PseudoMarginal
-from skgpmcmc.setup import emulated, proposals
-from skgpmcmc.setup.proposals import draw_overdispersed_starts, propose_by_emulator
+from skgpmcmc.setup import emulated
+from skgpmcmc.setup.proposals import propose_by_emulator
 from skgpmcmc.testing import PROBABILITIES, Reference, exact_answer_test
 
 from ..helpers import P_LIMIT, Z_LIMIT, make_model, orthant_probability, seeded
@@ -466,11 +466,12 @@ def test_the_first_draws_have_the_law_of_the_posterior(monkeypatch):
     marginals = SMALL_GRID.marginals(closed_form(model, SMALL_GRID))
     starts = []
 
-    def begun(*args):
-        starts.extend(draw_overdispersed_starts(*args))
-        return starts
+    def propose(*args):
+        proposed = propose_by_emulator(*args)
+        starts.extend(proposed.starts)
+        return proposed
 
-    monkeypatch.setattr(proposals, "draw_overdispersed_starts", begun)
+    monkeypatch.setattr(emulated, "propose_by_emulator", propose)
     draws = run_chains(model, PseudoMarginal(), EP(), 1, n_chains=800, n_warmup=None)
 
     def least_p_value(theta):

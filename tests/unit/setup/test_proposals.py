@@ -12,7 +12,6 @@ from skgpmcmc.setup.emulator.learn import EmulatorState, ExaminedEmulator
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.setup.estimates import EvidenceSource
 from skgpmcmc.setup.proposals import (
-    draw_overdispersed_starts,
     propose_by_emulator,
     propose_by_random_walk,
     widen_rotations,
@@ -156,13 +155,22 @@ def test_other_proposals_and_their_shares():
 
 @in_one_test("dim", [1, 3, 5])
 def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
-    starts = np.array(draw_overdispersed_starts(knowledge(dim), 100))
+    starts = np.array(propose_by_emulator(knowledge(dim), EXACT, 100).starts)
     assert starts.shape == (100, dim)
     assert len(np.unique(starts, axis=0)) > 90  # chains of a pool may stay
-    assert len(draw_overdispersed_starts(knowledge(dim), 1000)) == 1000
+    assert len(propose_by_emulator(knowledge(dim), EXACT, 1000).starts) == 1000
     # A hundred numbers or more: the standard error of the square is 0.35 of it at most.
     assert (starts**2).mean() == pytest.approx(OPTIONS.temperature(dim), rel=0.5)
     assert (starts**2).mean() > 1.05
+
+
+@in_one_test("dim", [1, 2, 3])
+def test_no_chain_starts_where_rotations_stay(dim):
+    """A rotation cannot leave a theta that is not on its grid."""
+    near = replace(knowledge(dim), options=replace(OPTIONS, negligible_depth=3.0))
+    proposals = propose_by_emulator(near, EXACT, 2000)
+    density = proposals.by_name["rotation"].density
+    assert all(density.to_cube(start) is not None for start in proposals.starts)
 
 
 def test_in_a_hurry_chains_walk_from_the_best_point():
