@@ -119,6 +119,7 @@ def run_script(monkeypatch):
     plt.switch_backend("Agg")
 
     def run(script):
+        plt.close("all")
         variables = runpy.run_path(str(script), run_name="__main__")
         figures = [plt.figure(number) for number in plt.get_fignums()]
         assert figures
