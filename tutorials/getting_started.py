@@ -117,10 +117,13 @@ print(gp.diagnostics_)
 # -----------------------
 # The *latent function* is the unknown function that determines the
 # probabilities. Its variance and its length-scale, the hyper-parameters, are
-# unknown as well, so the fit has inferred them. Their draws are stored as
-# natural logarithms:
+# unknown as well, so the fit has inferred them:
 
-print(gp.hyperparameter_names_)
+print(gp.summary())
+
+# %%
+# ``theta_samples_`` has the draws themselves, as natural logarithms:
+
 length_scale = np.exp(gp.theta_samples_[:, :, 1].ravel())
 low, high = np.quantile(length_scale, [0.05, 0.95])
 print(f"length-scale: 90 % of the draws between {low:.1f} and {high:.1f}")
