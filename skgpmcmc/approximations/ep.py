@@ -124,7 +124,8 @@ class EP(Approximation):
             scaled = np.concatenate([moves.shift * np.sqrt(var), moves.precision * var])
             change = float(np.abs(scaled).max())
             changes.append(change)
-            before, lately = changes[:-_PATIENCE_SWEEPS], changes[-_PATIENCE_SWEEPS:]
+            before = changes[:-_PATIENCE_SWEEPS]
+            lately = changes[-_PATIENCE_SWEEPS:]
             stalled = before and min(lately) > 0.5 * min(before)
             if change < self.tol or sweep == self.max_sweeps or stalled:
                 break

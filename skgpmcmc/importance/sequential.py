@@ -182,7 +182,8 @@ def draw_many(
         several = [density._sequential for density in own]
         found = several[0].factors.draw(several, streams, counts)
         for i, white, (u, of_sequential) in zip(group, whites, found, strict=True):
-            q, directions = densities[i].q, densities[i]._sequential.directions
+            q = densities[i].q
+            directions = densities[i]._sequential.directions
             white += directions @ (u - directions.T @ white)
             white = solve_lower(q.chol_white, white, transpose=True, overwrite=True)
             delta = q.prior.unwhiten(white)

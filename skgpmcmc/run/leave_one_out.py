@@ -189,7 +189,8 @@ def integrated_densities(
             ]
         )
     by_draw = np.concatenate(found)[which.ravel()].reshape(n_chains, n_draws, len(queries), -1)
-    observed, kept = by_draw[:, :, 0], by_draw[:, :, 1]
+    observed = by_draw[:, :, 0]
+    kept = by_draw[:, :, 1]
     left_out = observed if label is None else by_draw[:, :, 2]
     return PointwiseDensities(observed, left_out, kept)
 

@@ -71,7 +71,7 @@ class PosteriorSummary(TableRepr):
         """
         with np.errstate(over="ignore"):
             values = np.where(positive, np.exp(np.where(positive, draws, 0.0)), draws) * unit
-        values = values.reshape(-1, len(names))
+        values = values.reshape(draws.shape[0] * draws.shape[1], len(names))
         low, high = np.quantile(values, _PROBABILITIES, axis=0)
         found = summarize_convergence(draws)
         columns = {

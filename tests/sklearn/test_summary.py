@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier, BayesianGPRegressor
 from skgpmcmc.run.summary import PosteriorSummary
@@ -105,3 +106,11 @@ def test_without_pandas_the_table_is_the_same(regressor, monkeypatch):
     table = regressor.summary()
     assert isinstance(table, PosteriorSummary)
     assert str(table) == text
+
+
+def test_fixed_hyper_parameters_have_no_rows():
+    kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
+    model = BayesianGPClassifier(kernel, **SHORT).fit(X, np.arange(24) % 2)
+    assert model.summary().shape == (0, 7)
+    assert "ess_tail" in str(model.summary())
+    assert model.summary()._repr_html_().count("<tr>") == 1
