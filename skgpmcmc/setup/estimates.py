@@ -105,10 +105,7 @@ def calibrate_estimates(
     )
     # Errors matter by how often chains come near a theta; other moves come near any theta.
     share = np.clip(shares[found], state.options.other_probability, 1.0)
-    gap_noise = noise / np.sqrt(share)
-    correction = Quadratic.fit(
-        theta, gap, center, scale, noise=gap_noise, term_sd=state.options.gap_coefficient_sd
-    )
+    correction = Quadratic.fit(theta, gap, center, scale, noise=noise, shares=share)
     counts = [count if isinstance(count, int) else count.at(own) for own in theta]
     estimates = EvidenceSource.by_draws(settings, reference, count)._replace(
         correction=correction,

@@ -76,14 +76,13 @@ def calibrate_draw_count(
     center, scale : ndarray of shape (p,)
         Mode and standard deviations of the posterior.
     n_latent : int
-        Number of latent values, which bounds the number of draws (unless a trial estimate has
-        more): the draws then take no more memory than K.
+        Number of latent values. As many draws are always allowed: they take as much memory as K.
     noise : float
         Target standard deviation of the log estimate.
     options : EmulatorOptions
         Tuning constants of the set-up.
     """
-    # A log variance from some hundred weights is known to about one natural log. Theta in the tails
-    # count as much as typical ones: chains stay long where estimates are noisier than the law says.
-    law = Quadratic.fit(theta, log_variance, center, scale, noise=1.0, term_sd=1.0)
-    return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.n_draws))
+    # Theta in the tails count as much as typical ones: chains stay long where estimates are noisier
+    # than the law says.
+    law = Quadratic.fit(theta, log_variance, center, scale)
+    return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.most_draws))

@@ -52,7 +52,7 @@ class EmulatorOptions:
     # Estimates
     n_draws: int = 512  # draws that describe pi*, and draws that measure the variance of a weight
     fewest_draws: int = 32  # of an estimate: so few cost little beside its factorizations
-    gap_coefficient_sd: float = 0.1  # nats, prior sd of each coefficient of this quadratic
+    most_draws: int = 4096  # of an estimate, unless there are more rows: bounds memory
 
     # Proposals
     lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target

@@ -66,8 +66,8 @@ def test_a_quadratic_function_from_values_some_of_which_have_no_noise():
     theta = design()
     values = 3.0 + ((theta - CENTER) / SCALE) @ [0.5, -0.2]
     noise = np.where(np.arange(len(theta)) < 3, 1e-12, 1.0)
-    found = Quadratic.fit(theta, values, CENTER, SCALE, noise=noise, term_sd=1.0)
-    assert_allclose(found.value(theta[:3]), values[:3], atol=1e-9)
+    found = Quadratic.fit(theta, values, CENTER, SCALE, noise=noise)
+    assert_allclose(found.value(theta[:3]), values[:3], atol=1e-4)
 
 
 @both_approximations

@@ -221,9 +221,10 @@ def test_the_count_follows_what_probes_found():
 
 
 @in_one_test("n", [3, 200, 1000, 10**5])
-def test_particles_take_no_more_memory_than_K_and_are_not_dearer_than_a_factorization(n):
+def test_the_number_of_draws_has_an_upper_bound(n):
+    """With many rows the draws take no more memory than K."""
     theta = CENTER + SCALE * np.random.default_rng(0).uniform(-2.0, 2.0, size=(10, 2))
-    assert calibrated(theta, np.full(10, 50.0), n).at(CENTER) == max(n, OPTIONS.n_draws)
+    assert calibrated(theta, np.full(10, 50.0), n).at(CENTER) == max(n, OPTIONS.most_draws)
 
 
 @in_one_test(

@@ -165,7 +165,7 @@ def quadratic(theta):
 
 def test_a_quadratic_is_recovered():
     theta = typical(80, seed=8)
-    fit = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=1e-4, term_sd=1.0)
+    fit = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=1e-4)
     new = typical(20, seed=9, spread=0.8)
     assert_allclose(fit.value(new), quadratic(new), atol=1e-2)
     for part in NONE.value_and_gradient(new):
@@ -176,7 +176,7 @@ def test_weak_evidence_leaves_the_terms_near_zero():
     theta = typical(10, seed=8)
     rng = np.random.default_rng(10)
     values = 3.0 + rng.standard_normal(10)
-    fit = Quadratic.fit(theta, values, CENTER, SD, noise=10.0, term_sd=0.1)
+    fit = Quadratic.fit(theta, values, CENTER, SD, noise=10.0)
     assert fit.constant == pytest.approx(values.mean(), abs=0.1)
     assert max(np.abs(fit.linear).max(), np.abs(fit.curvature).max()) < 0.02
 
@@ -185,13 +185,33 @@ def test_noisy_points_count_less():
     theta = typical(60, seed=11)
     noise = np.where(np.arange(60) < 30, 0.01, 10.0)
     values = quadratic(theta) + np.where(np.arange(60) < 30, 0.0, 5.0)
-    fit = Quadratic.fit(theta, values, CENTER, SD, noise=noise, term_sd=1.0)
+    fit = Quadratic.fit(theta, values, CENTER, SD, noise=noise)
     assert_allclose(fit.value_and_gradient(theta[:30])[0], quadratic(theta[:30]), atol=0.05)
+
+
+def test_a_constant_has_no_terms():
+    fit = Quadratic.fit(typical(10, seed=8), np.full(10, 0.7), CENTER, SD, noise=0.1)
+    assert_allclose(fit.value(typical(5, seed=9)), 0.7, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("misfit", "share"), [(0.01, 0.7), (0.3, 0.55), (2.0, 0.4)])
+def test_terms_are_shrunk_by_what_the_data_say_of_their_size(misfit, share):
+    """The error is this share of the misfit at most; with least squares it is 0.64 of it."""
+    rng = np.random.default_rng(3)
+    theta, new = typical(40, seed=8), typical(200, seed=9)
+    z_new = np.clip((new - CENTER) / SD, -3.0, 3.0)
+    errors = []
+    for _ in range(20):
+        slope = 0.2 * rng.standard_normal(3)
+        values = (theta - CENTER) / SD @ slope + misfit * rng.standard_normal(40)
+        fit = Quadratic.fit(theta, values, CENTER, SD)
+        errors.append(np.mean((fit.value(new) - z_new @ slope) ** 2))
+    assert np.sqrt(np.mean(errors)) < share * misfit
 
 
 def test_the_correction_is_constant_beyond_three_units():
     theta = typical(80, seed=8)
-    fit = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1, term_sd=1.0)
+    fit = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1)
     edge, beyond = CENTER + 3.0 * SD * [1, 0, 0], CENTER + 30.0 * SD * [1, 0, 0]
     assert fit.value_and_gradient(beyond)[0] == pytest.approx(fit.value_and_gradient(edge)[0])
     assert fit.value_and_gradient(beyond)[1][0] == 0.0
@@ -211,7 +231,7 @@ NONE = Quadratic.flat(CENTER, SD)
 
 def posterior(**changes):
     emulator, theta = fitted()
-    correction = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1, term_sd=0.3)
+    correction = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=0.1)
     settings = {"ceiling": 1e3, "log_floor": -1e3} | changes
     low, high = theta.min(axis=0), theta.max(axis=0)
     return EmulatedPosterior(PRIOR, emulator, correction, low, high, **settings)
