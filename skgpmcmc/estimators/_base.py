@@ -52,6 +52,7 @@ from ..run.records import MarkedSamples, ModelRun, SamplingRun
 from ..samplers import MAPPED, WITHIN_GIBBS, find_settings_in_use
 from ..samplers.base import Sampler
 from . import _validation as check
+from ._average import KernelAverage
 from ._callbacks import CallbackMonitor
 from ._data import PREDICTION_PARAMS, check_n_jobs, replace_fitted
 from ._kernel_notes import warn_about_kernel
@@ -78,6 +79,7 @@ _OF_PREDICTIONS = 1
 
 class BaseBayesianGP(
     DocumentationLink,
+    KernelAverage,
     ForPrediction,
     CallbackSupportMixin,
     RunParameters,

@@ -22,6 +22,7 @@ from ._dates import refuse_dates
 _PRIVATE_FITTED = (
     *("_predictor", "_draws", "_for_predictions", "_q", "_sampling", "_units"),
     *("_evidence_parts", "_only_predicts", "_reference", "_rows"),
+    *("_class_predictors", "_member_evidences"),
 )
 #: Parameters of predictions that `fit` uses, and its use of them in words.
 PREDICTION_PARAMS = {

@@ -10,10 +10,11 @@ The common parameters come first. Those of sampling begin with `n_chains`, and t
 which few users need, with `sampler`.
 
 %(kernel)s
-kernel : sklearn.gaussian_process.kernels.Kernel or None, default=None
+kernel : sklearn.gaussian_process.kernels.Kernel, list of Kernel, "auto" or None, default=None
     Covariance function of the latent function f; None is ``ConstantKernel() * RBF()``.
     Hyper-parameters with bounds ``"fixed"`` keep their values; priors replace other bounds.
-    Features should have comparable scales: use a `StandardScaler`.
+    Features should have comparable scales: use a `StandardScaler`. Predictions of a list of kernels
+    are an average over these; "auto" is a list of three. See :ref:`kernel-averages`.
 ard : bool, default=False
     Give the default kernel one length-scale per feature. Cannot be combined with `kernel`.
 
@@ -23,6 +24,9 @@ priors : mapping of str to frozen scipy.stats distribution, "sparse", "paper" or
     None, or a name left out, is a default that depends on the kernel class and X. "sparse" is for
     many features of which few matter, "paper" for comparisons with Filippone & Girolami (2014). See
     :doc:`/choosing_priors`.
+weights : {"evidence", "stacking"}, default="evidence"
+    Weights of a list of kernels: their posterior probabilities, or those with the best
+    leave-one-out predictions.
 
 %(run)s
 random_state : int, RandomState instance or None, default=None
@@ -92,6 +96,10 @@ diagnostics_ : Diagnostics
     R-hat, effective sample sizes, acceptance rates and cost; prints as a table.
 n_iter_ : int
     Iterations per chain, warm-up included.
+kernel_weights_ : ndarray of shape (n_kernels,)
+    Only with a list of kernels: their weights, which add up to one; of shape (n_classes, n_kernels)
+    if there is a model of each class against the rest. The attribute `estimators_` is then a list
+    with a fitted estimator for each kernel, which have the attributes above.
 n_features_in_ : int
     Number of features.
 feature_names_in_ : ndarray of shape (`n_features_in_`,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..run.memory import require_memory
 from ..run.records import Draws, with_latent_draws
 from ..run.summary import PosteriorSummary
 from . import _validation as check
+from ._average import average_evidence
 from ._base import BaseBayesianGP
 from ._data import (
     LogProbabilityClassifierMixin,
@@ -178,23 +179,34 @@ class OneLatentFunction(BaseBayesianGP):
             `max_rhat` or `target_ess`.
         """
         check_is_fitted(self)
-        of_classes = vars(self).get("estimators_")
-        found = None
-        for c, own in enumerate(of_classes or [self]):
-            model = own._predictor.model
-            names = own.hyperparameter_names_
-            scale = getattr(model.likelihood, "scale", None)
-            unit = np.array([self._target_units[1] if name == scale else 1.0 for name in names])
-            if of_classes is not None:
-                names = [f"{name} (class {self.classes_[c]})" for name in names]
-            part = PosteriorSummary.of_draws(
-                names, own.theta_samples_, model.hyperprior.positive, unit, self._goal
-            )
-            found = part if found is None else found.join(part)
+        found = self._summarize("")
         try:
             return found.to_frame()
         except ModuleNotFoundError:  # pandas is not a dependency
             return found
+
+    def _summarize(self, suffix: str) -> PosteriorSummary:
+        """Return the summary of all models of the fit; `suffix` says of which these are."""
+        parts = vars(self).get("estimators_")
+        if parts is not None:
+            whose = "kernel" if self._is_average else "class"
+            labels = range(len(parts)) if self._is_average else self.classes_
+            first, *others = [
+                own._summarize(f"{suffix} ({whose} {label})")
+                for own, label in zip(parts, labels, strict=True)
+            ]
+            return reduce(PosteriorSummary.join, others, first)
+        model = self._predictor.model
+        names = self.hyperparameter_names_
+        scale = getattr(model.likelihood, "scale", None)
+        unit = np.array([self._target_units[1] if name == scale else 1.0 for name in names])
+        return PosteriorSummary.of_draws(
+            [f"{name}{suffix}" for name in names],
+            self.theta_samples_,
+            model.hyperprior.positive,
+            unit,
+            self._goal,
+        )
 
     def loo(self, method: str = "integrated") -> LeaveOneOut:
         """Leave-one-out cross-validation of the training rows, without refitting.
@@ -232,6 +244,7 @@ class OneLatentFunction(BaseBayesianGP):
         """
         check_is_fitted(self)
         self._require_draws("loo")
+        self._check_one_kernel("loo")
         check_choice("method", method, LOO_METHODS)
         return self._leave_one_out(method)
 
@@ -283,6 +296,7 @@ class OneLatentFunction(BaseBayesianGP):
         from ._arviz import make_tree
 
         check_is_fitted(self)
+        self._check_one_kernel("to_arviz")
         self._check_single("to_arviz")
         return make_tree(self, posterior_predictive, random_state)
 
@@ -364,6 +378,10 @@ default="integrated"
         check_is_fitted(self)
         self._check_single("log_evidence")
         self._require_draws("log_evidence")
+        if self._is_average:
+            if method != "integrated" or theta is not None:
+                self._check_one_kernel(f"log_evidence(method={method!r})")
+            return average_evidence(self._member_evidences)
         if not isinstance(method, evidence.AnnealedImportance):
             check_choice("method", method, ("integrated", "ais", *evidence.CONDITIONAL_METHODS))
         model = self._predictor.model
@@ -379,9 +397,14 @@ default="integrated"
                 'method="integrated" averages over theta, and theta was given: leave it out, or '
                 'use another method, such as "is".'
             )
-        weight = model.observations.weight
-        n_rows = len(model.observations) if weight is None else weight.sum()
-        return evidence.Evidence(float(value + n_rows * self._log_density_shift()), error)
+        return self._in_units_of_y(evidence.Evidence(value, error))
+
+    def _in_units_of_y(self, found: Evidence) -> Evidence:
+        """Return the log of the evidence per unit of y as the user gave it."""
+        observations = self._predictor.model.observations
+        weight = observations.weight
+        n_rows = len(observations) if weight is None else weight.sum()
+        return found._replace(value=float(found.value + n_rows * self._log_density_shift()))
 
     def _check_theta(self, theta: Any) -> np.ndarray:
         """Return hyper-parameters of the natural scale on that of `theta_samples_`."""

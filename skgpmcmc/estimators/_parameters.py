@@ -8,7 +8,7 @@ follow the kernel and its priors, and precede `RunParameters`, which few users c
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,9 +24,10 @@ from ..samplers.base import Sampler
 class ModelParameters:
     """Parameters of the model; `_docs` describes them."""
 
-    kernel: Kernel | None = field(default=None, kw_only=False)
+    kernel: Kernel | Sequence[Kernel | None] | str | None = field(default=None, kw_only=False)
     ard: bool = False
     priors: Mapping[str, rv_frozen | str] | str | None = None
+    weights: str = "evidence"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

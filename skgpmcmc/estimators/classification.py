@@ -16,6 +16,7 @@ from ..likelihoods.softmax import Softmax
 from ..run.diagnostics import diagnose
 from ..run.leave_one_out import average_densities, leave_one_out_of_classes
 from . import _validation as check
+from ._average import fit_average, kernels_to_average
 from ._data import (
     make_one_versus_rest,
     normalize_columns,
@@ -134,6 +135,9 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
         MemoryError
             If the machine has too little memory for this number of rows.
         """
+        kernels = kernels_to_average(self, X)
+        if kernels is not None:
+            return fit_average(self, kernels, X, y, sample_weight=sample_weight)
         check_choice("multi_class", self.multi_class, _MULTI_CLASS)
         X, y, features = validate(self, X, y)
         number = np.unique(y, return_inverse=True)[1].ravel()
@@ -182,6 +186,8 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
 
     def __getattr__(self, name: str) -> Any:
         # Only called where normal look-up fails.
+        if self._is_average:
+            return super().__getattr__(name)
         if name not in _BINARY_ATTRIBUTES:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         if "estimators_" in vars(self):
@@ -213,8 +219,11 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
             log_p = self._predictor.log_class_probabilities(X, self.n_jobs)
         else:
             one = [np.full(len(X), 1.0)]
+            predictors = vars(self).get("_class_predictors")
+            if predictors is None:
+                predictors = [own._predictor for own in self.estimators_]
             log_p = np.concatenate(
-                [e._predictor.log_predictive(one, X, self.n_jobs) for e in self.estimators_]
+                [predictor.log_predictive(one, X, self.n_jobs) for predictor in predictors]
             )
         return normalize_columns(log_p)
 
@@ -241,10 +250,12 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
     @property
     def _one_versus_rest(self) -> bool:
         """Whether the fitted models are binary."""
-        return "estimators_" in vars(self) or self._predictor.model.likelihood.n_functions == 1
+        if "_predictor" not in vars(self):
+            return True  # more than two classes, each with a predictor of its own
+        return bool(self._predictor.model.likelihood.n_functions == 1)
 
     def _check_single(self, method: str) -> None:
-        if "estimators_" in vars(self):
+        if "_predictor" not in vars(self):
             raise ValueError(
                 f"{method} is defined for two classes, and there are {len(self.classes_)}: call "
                 f"estimators_[k].{method} for the class classes_[k] against the rest."

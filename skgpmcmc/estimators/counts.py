@@ -14,6 +14,7 @@ from .._params import check_choice, check_flag
 from ..likelihoods.base import Likelihood
 from ..likelihoods.counts import NegativeBinomial, Poisson
 from . import _validation as check
+from ._average import fit_average, kernels_to_average
 from ._data import check_numbers, check_rows, validate, validate_rows_to_predict
 from ._docs import document
 from ._latent import OneLatentFunction
@@ -121,6 +122,9 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
         MemoryError
             If the machine has too little memory for this number of rows.
         """
+        kernels = kernels_to_average(self, X)
+        if kernels is not None:
+            return fit_average(self, kernels, X, y, sample_weight=sample_weight, exposure=exposure)
         X, y, features = validate(self, X, y, y_numeric=True)
         choices = ("error", "allow")
         fractional = check_choice("fractional_counts", self.fractional_counts, choices) == "allow"

@@ -11,6 +11,7 @@ from scipy.special import ndtri
 from sklearn.callback import with_callbacks
 
 from ..likelihoods.ordinal import OrdinalProbit
+from ._average import fit_average, kernels_to_average
 from ._data import (
     check_labels,
     check_numbers,
@@ -117,6 +118,9 @@ class BayesianGPOrdinalClassifier(LatentClassifier, _OrdinalParameters):
         MemoryError
             If the machine has too little memory for this number of rows.
         """
+        kernels = kernels_to_average(self, X)
+        if kernels is not None:
+            return fit_average(self, kernels, X, y, sample_weight=sample_weight)
         ordered = _category_order(y)
         X, y, features = validate(self, X, y)
         number = np.unique(y, return_inverse=True)[1].ravel()

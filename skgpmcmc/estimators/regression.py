@@ -16,6 +16,7 @@ from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
 from ..samplers.base import Sampler
 from . import _validation as check
+from ._average import fit_average, kernels_to_average
 from ._data import (
     check_rows,
     find_power_of_two,
@@ -156,6 +157,10 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         MemoryError
             If the machine has too little memory for this number of rows.
         """
+        kernels = kernels_to_average(self, X)
+        if kernels is not None:
+            row_data = {"sample_weight": sample_weight, "noise_variance": noise_variance}
+            return fit_average(self, kernels, X, y, **row_data)
         X, y, features = validate(self, X, y, y_numeric=True)
         noise = make_gaussian_noise(self.noise, self.likelihood, self.alpha, noise_variance, len(X))
         likelihood = noise or check.resolve_likelihood(self.likelihood, self._likelihoods)

@@ -13,6 +13,7 @@ from .._params import check_flag
 from .._warnings import warn
 from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Volatility
+from ._average import fit_average, kernels_to_average
 from ._data import check_rows, check_weights, root_mean_square, validate, validate_rows_to_predict
 from ._docs import document
 from ._latent import OneLatentFunction
@@ -115,6 +116,9 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
         MemoryError
             If the machine has too little memory for this number of rows.
         """
+        kernels = kernels_to_average(self, X)
+        if kernels is not None:
+            return fit_average(self, kernels, X, y, sample_weight=sample_weight)
         X, y, features = validate(self, X, y, y_numeric=True)
         rows = self._training_rows(X, sample_weight, Volatility(), y)
         y = y[rows.chosen].astype(float)

@@ -38,7 +38,8 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
     if not _is_scalar_valued(kernel):
         raise ValueError(
             "kernel must be a scalar-valued covariance from sklearn.gaussian_process.kernels "
-            f"(such as ConstantKernel() * RBF()) or None; got {_repr(kernel)}."
+            '(such as ConstantKernel() * RBF()), None, a list of these, or "auto"; got '
+            f"{_repr(kernel)}."
         )
     values = kernel.get_params()
     for hyperparameter in kernel.hyperparameters:

@@ -49,7 +49,7 @@ _MAX_DISTANCES = 5_000_000
 
 
 #: Context without warnings about numbers that `Predictor.refuse_overflow` looks for.
-_ignore_overflow = partial(np.errstate, over="ignore", invalid="ignore")
+ignore_overflow = partial(np.errstate, over="ignore", invalid="ignore")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ class Predictor(WeightedDraws):
         ndarray of shape (k, m)
             Natural logs; minus infinity where even the log is below all numbers.
         """
-        summary = LogPredictive(self.model, np.stack(y_new), _broadcast_to_rows(offset, X_new))
+        summary = LogPredictive(self.model, np.stack(y_new), broadcast_to_rows(offset, X_new))
         return self._log_average(summary, X_new, n_jobs)
 
     def log_class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
@@ -121,7 +121,7 @@ class Predictor(WeightedDraws):
         ndarray of shape (k, m)
             Averages over the draws.
         """
-        summary = Expectation(self.model, function, _broadcast_to_rows(offset, X_new))
+        summary = Expectation(self.model, function, broadcast_to_rows(offset, X_new))
         return self._average(summary, X_new, n_jobs, "The prediction")
 
     def _average(
@@ -154,13 +154,14 @@ class Predictor(WeightedDraws):
         Of counts the least that has at least the probability at or below it. Where f is not
         integrated out, some of what it is averaged over stands for the rest.
         """
-        from .quantiles import find_quantiles
+        from .quantiles import find_quantiles, make_components
 
-        offset = _broadcast_to_rows(offset, X_new)
-        with one_thread(), _ignore_overflow():
+        offset = broadcast_to_rows(offset, X_new)
+        counts = self.model.likelihood.counts
+        with one_thread(), ignore_overflow():
             by_batch = [
-                find_quantiles(self, probabilities, X, offset[rows])
-                for rows, X in _split_into_batches(self.model.covariance, X_new)
+                find_quantiles(make_components(self, X, offset[rows]), probabilities, counts=counts)
+                for rows, X in split_into_batches(self.model.covariance, X_new)
             ]
         quantiles = np.concatenate(by_batch, axis=1)
         self.refuse_overflow("The quantile", quantiles, X_new)
@@ -171,7 +172,7 @@ class Predictor(WeightedDraws):
 
         With an axis in front for C latent functions.
         """
-        with one_thread(), _ignore_overflow():
+        with one_thread(), ignore_overflow():
             mean, covariance = latent_covariance(self, X_new)
         self._refuse_covariances(covariance, X_new)
         return mean, covariance
@@ -195,7 +196,7 @@ class Predictor(WeightedDraws):
 
         Each (m,), or (C, m) for C latent functions.
         """
-        summary = Expectation(self.model, moments_of_latent, _broadcast_to_rows(0.0, X_new))
+        summary = Expectation(self.model, moments_of_latent, broadcast_to_rows(0.0, X_new))
         what = "The variance of the latent function"
         return _total_variance(*self._average(summary, X_new, n_jobs, what))
 
@@ -216,7 +217,7 @@ class Predictor(WeightedDraws):
         chosen = self._resample(n_draws, rng)
         f = (self._sample_latent(X_new, chosen, rng) + offset).reshape(n_draws, -1)
         likelihoods = (self.model.likelihood_at(self.theta[draw]) for draw in chosen)
-        with _ignore_overflow():
+        with ignore_overflow():
             laws = zip(likelihoods, f, strict=True)
             targets = np.stack([law.at_new_rows().sample(row, rng) for law, row in laws])
         self.refuse_overflow("A draw of the target", targets, X_new)
@@ -233,7 +234,7 @@ class Predictor(WeightedDraws):
     ) -> FloatArray:
         noise = rng.standard_normal((len(chosen), *self.model.latent_shape(len(X_new))))
         out = np.full_like(noise, np.nan)
-        with one_thread(), _ignore_overflow():
+        with one_thread(), ignore_overflow():
             for group in self.groups():
                 rows = rng.permutation(np.flatnonzero(np.isin(chosen, group.members)))
                 at = iter(rows)
@@ -287,7 +288,7 @@ class Predictor(WeightedDraws):
         by_row = legal.reshape(-1, len(X_new))
         row = int(np.argmin(by_row.all(axis=0)))
         value = values.reshape(by_row.shape)[np.argmin(by_row[:, row]), row]
-        with _ignore_overflow():
+        with ignore_overflow():
             summary = Expectation(self.model, moments_of_latent, np.zeros(1))
             _, square, within = self._sum_over_draws(summary, X_new[[row]], 1)
             sd = np.sqrt((square + within).max() / self.total)
@@ -313,7 +314,7 @@ class Predictor(WeightedDraws):
         tasks = [
             at_theta[i : i + GROUPS_PER_TASK] for i in range(0, len(at_theta), GROUPS_PER_TASK)
         ]
-        with _ignore_overflow():
+        with ignore_overflow():
             by_task = joblib.Parallel(n_jobs=n_jobs)(
                 joblib.delayed(_summarize)(
                     [self.group(members) for members in task],
@@ -327,7 +328,7 @@ class Predictor(WeightedDraws):
             return np.asarray(summary.combine.reduce(list(by_task), axis=0))
 
 
-def _split_into_batches(
+def split_into_batches(
     covariance: Covariance, X_new: FloatArray
 ) -> list[tuple[slice, FloatArray | CrossCovariance]]:
     """Part new rows into batches, bound to the kernel where that takes little memory.
@@ -349,8 +350,8 @@ def _summarize(
     X_new: FloatArray,
 ) -> FloatArray:
     """Combine a summary over the draws of some groups; (k, m) or (k, C, m)."""
-    with one_thread(), _ignore_overflow():
-        batches = _split_into_batches(groups[0].model.covariance, X_new)
+    with one_thread(), ignore_overflow():
+        batches = split_into_batches(groups[0].model.covariance, X_new)
         totals: list[FloatArray | None] = [None] * len(batches)
         for group in groups:
             # The matrices of a theta go with its iterator, unless there is room for them.
@@ -369,5 +370,6 @@ def _total_variance(
     return mean, np.maximum(square - mean**2, 0.0) + within
 
 
-def _broadcast_to_rows(offset: FloatArray | float, X_new: FloatArray) -> FloatArray:
+def broadcast_to_rows(offset: FloatArray | float, X_new: FloatArray) -> FloatArray:
+    """Return one offset for each row."""
     return np.broadcast_to(np.asarray(offset, dtype=float), len(X_new))

@@ -29,7 +29,7 @@ _MOST_LOG_COUNT = 230.0
 _NEAR_INTEGER = 1e-9
 
 
-class _Component(NamedTuple):
+class Component(NamedTuple):
     """New targets given the draws of one theta."""
 
     likelihood: Likelihood
@@ -37,7 +37,7 @@ class _Component(NamedTuple):
     var: FloatArray  # (m,)
     share: FloatArray  # (g,), of the posterior
 
-    def thin(self, n: int, rng: np.random.Generator) -> _Component:
+    def thin(self, n: int, rng: np.random.Generator) -> Component:
         """Return a component with at most n means in each row, one from each n-th of the sorted.
 
         Means are drawn by their shares: nothing is biased, and few are nearly as good as all.
@@ -66,33 +66,26 @@ class _Component(NamedTuple):
 
 
 def find_quantiles(
-    draws: WeightedDraws,
-    probabilities: Sequence[float],
-    X: FloatArray | CrossCovariance,
-    offset: FloatArray,
+    components: Sequence[Component], probabilities: Sequence[float], *, counts: bool
 ) -> FloatArray:
     """Return quantiles of targets at the rows of a batch.
 
     Parameters
     ----------
-    draws : WeightedDraws
-        Draws whose distribution functions are averaged.
+    components : sequence of Component
+        Distributions at m rows, whose shares add up to one.
     probabilities : sequence of k floats
         Between 0 and 1.
-    X : ndarray of shape (m, d) or CrossCovariance
-        The rows.
-    offset : ndarray of shape (m,)
-        Added to f*.
+    counts : bool
+        Whether targets are counts.
 
     Returns
     -------
     ndarray of shape (k, m)
         On the scale of encoded targets.
     """
-    components = _make_components(draws, X, offset)
     center = np.mean([c.mean.mean(axis=1) for c in components], axis=0)
     spread = np.max([np.sqrt(c.var) + 1.0 for c in components], axis=0)
-    counts = draws.model.likelihood.counts
 
     def cdf(y: FloatArray, row: FloatArray) -> FloatArray:
         """Return the probability that a target is at most y in some rows."""
@@ -121,10 +114,13 @@ def find_quantiles(
     return np.stack(found)
 
 
-def _make_components(
+def make_components(
     draws: WeightedDraws, X: FloatArray | CrossCovariance, offset: FloatArray
-) -> list[_Component]:
-    """Return the components of the mixture, each with at most an equal share of the terms."""
+) -> list[Component]:
+    """Return the distributions of targets at rows X (m, d), where `offset` (m,) is added to f*.
+
+    Each has at most an equal share of the terms.
+    """
     components = []
     at_theta = group_equal_rows(draws.theta)
     n_terms = -(-_TERMS // len(at_theta))
@@ -134,6 +130,6 @@ def _make_components(
         for part in draws.parts(group):
             mean, var = part.conditional.predict(X)
             share = np.exp(part.log_weight) / draws.total
-            component = _Component(likelihood, mean + offset[:, None], var, share)
+            component = Component(likelihood, mean + offset[:, None], var, share)
             components.append(component.thin(n_terms, rng))
     return components

@@ -68,6 +68,7 @@ def integrated_evidence(
     estimator: PseudoMarginalMetropolis | None,
     seed: int,
     n_jobs: int | None = None,
+    n_theta: int = _N_THETA,
 ) -> Evidence:
     """Estimate log p(y), with theta integrated out under its prior.
 
@@ -90,6 +91,8 @@ def integrated_evidence(
         Seed of all random numbers.
     n_jobs : int, optional
         Workers of joblib; the result does not depend on it.
+    n_theta : int
+        Number of draws of theta from g.
 
     Raises
     ------
@@ -103,7 +106,7 @@ def integrated_evidence(
     draws = theta.reshape(-1, dim)
     proposal = TMixture.of_draws(draws, draws.mean(axis=0)[None], np.ones(dim))
     rng = np.random.default_rng(seed)
-    chosen = proposal.sample(rng, _N_THETA)
+    chosen = proposal.sample(rng, n_theta)
     tasks = split_into_tasks(chosen)
     still = RandomWalk(0.0)  # a proposal that is never used
     target: MetropolisHastings[Any]  # evaluates p(theta) p(y | theta), or an unbiased estimate

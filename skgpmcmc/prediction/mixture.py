@@ -1,0 +1,181 @@
+"""Posterior predictive averages over several models, each with its own draws."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from .._typing import FloatArray
+from ..model.joint import LatentGP
+from ..parallel.threads import one_thread
+from .predictor import Predictor, broadcast_to_rows, ignore_overflow, split_into_batches
+from .quantiles import find_quantiles, make_components
+from .summary import LatentFunction
+
+
+@dataclass(frozen=True, eq=False)
+class PredictorMixture:
+    """Averages of the predictions of models with the same likelihood and the same rows.
+
+    Its methods have the arguments and the results of those of `Predictor`.
+
+    Attributes
+    ----------
+    members : sequence of K Predictor
+    weights : ndarray of shape (K,)
+        Probabilities of the models, with sum 1.
+    """
+
+    members: Sequence[Predictor]
+    weights: FloatArray
+
+    @property
+    def model(self) -> LatentGP:
+        """A model with the likelihood of all models, but only with its own covariance."""
+        return self.members[0].model
+
+    def log_predictive(
+        self,
+        y_new: Sequence[FloatArray],
+        X_new: FloatArray,
+        n_jobs: int | None = None,
+        offset: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Log of the average of p(y*), for several candidate targets at once; (k, m)."""
+        found = [own.log_predictive(y_new, X_new, n_jobs, offset) for own in self.members]
+        return self._log_average(found)
+
+    def log_class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
+        """Return logs of the predictive probabilities of the classes -1.0 and +1.0; (2, m)."""
+        found = [own.log_class_probabilities(X_new, n_jobs) for own in self.members]
+        return self._log_average(found)
+
+    def class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
+        """Posterior predictive probabilities of the classes of a softmax; (C, m)."""
+        return self._average([own.class_probabilities(X_new, n_jobs) for own in self.members])
+
+    def expectation(
+        self,
+        function: LatentFunction,
+        X_new: FloatArray,
+        n_jobs: int | None = None,
+        offset: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Posterior mean of functions of the moments of f* and the likelihood; (k, m)."""
+        found = [own.expectation(function, X_new, n_jobs, offset) for own in self.members]
+        return self._average(found)
+
+    def target_mean(
+        self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
+    ) -> FloatArray:
+        """Posterior predictive mean of targets that are numbers; (m,)."""
+        return self._average([own.target_mean(X_new, n_jobs, offset) for own in self.members])
+
+    def target_moments(
+        self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """Posterior predictive mean and variance of targets that are numbers, each (m,)."""
+        found = [own.target_moments(X_new, n_jobs, offset) for own in self.members]
+        return self._total_variance(found)
+
+    def latent_moments(
+        self, X_new: FloatArray, n_jobs: int | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and variance of f*; each (m,), or (C, m) for C latent functions."""
+        return self._total_variance([own.latent_moments(X_new, n_jobs) for own in self.members])
+
+    def latent_covariance(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and covariance of f* at all rows, (..., m) and (..., m, m)."""
+        return self._total_covariance([own.latent_covariance(X_new) for own in self.members])
+
+    def target_covariance(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Posterior predictive mean and covariance of targets whose mean is f; (m,) and (m, m)."""
+        return self._total_covariance([own.target_covariance(X_new) for own in self.members])
+
+    def target_quantiles(
+        self,
+        probabilities: Sequence[float],
+        X_new: FloatArray,
+        offset: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Posterior predictive quantiles of targets that are numbers; (k, m)."""
+        offset = broadcast_to_rows(offset, X_new)
+        counts = self.model.likelihood.counts
+        batches = [split_into_batches(own.model.covariance, X_new) for own in self.members]
+        found = []
+        with one_thread(), ignore_overflow():
+            for batch in zip(*batches, strict=True):
+                components = [
+                    component._replace(share=weight * component.share)
+                    for own, weight, (rows, X) in zip(
+                        self.members, self.weights, batch, strict=True
+                    )
+                    for component in make_components(own, X, offset[rows])
+                ]
+                found.append(find_quantiles(components, probabilities, counts=counts))
+        quantiles = np.concatenate(found, axis=1)
+        self.members[0].refuse_overflow("The quantile", quantiles, X_new)
+        return quantiles
+
+    def sample_latent(
+        self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
+    ) -> FloatArray:
+        """Joint draws of f* at all rows of X_new; (n_draws, m) or (n_draws, C, m)."""
+        parts = [
+            own.sample_latent(X_new, n, rng)
+            for own, n in zip(self.members, self._allocate(n_draws, rng), strict=True)
+            if n
+        ]
+        return rng.permutation(np.concatenate(parts))
+
+    def sample_targets(
+        self,
+        X_new: FloatArray,
+        n_draws: int,
+        rng: np.random.Generator,
+        offset: FloatArray | float = 0.0,
+    ) -> FloatArray:
+        """Joint draws of targets at all rows of X_new, which share model, theta and f*."""
+        parts = [
+            own.sample_targets(X_new, n, rng, offset)
+            for own, n in zip(self.members, self._allocate(n_draws, rng), strict=True)
+            if n
+        ]
+        return rng.permutation(np.concatenate(parts))
+
+    def _allocate(self, n_draws: int, rng: np.random.Generator) -> list[int]:
+        """Draw the number of draws of each member, near its share of them (systematic)."""
+        places = (np.arange(n_draws) + rng.uniform()) / n_draws
+        ends = np.append(np.cumsum(self.weights)[:-1], 1.0)
+        counts = np.bincount(np.searchsorted(ends, places), minlength=len(ends))
+        return [int(count) for count in counts]
+
+    def _average(self, found: Sequence[FloatArray]) -> FloatArray:
+        return np.tensordot(self.weights, np.stack(found), axes=1)
+
+    def _log_average(self, found: Sequence[FloatArray]) -> FloatArray:
+        weights = self.weights[:, None, None]
+        return np.asarray(logsumexp(np.stack(found), axis=0, b=weights))
+
+    def _total_variance(
+        self, found: Sequence[tuple[FloatArray, FloatArray]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the mean, and the mean of the variances plus the variance of the means."""
+        mean = self._average([own for own, _ in found])
+        variances = [var + (own - mean) ** 2 for own, var in found]
+        return mean, self._average(variances)
+
+    def _total_covariance(
+        self, found: Sequence[tuple[FloatArray, FloatArray]]
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the mean, and the mean of the covariances plus the covariance of the means."""
+        mean = self._average([own for own, _ in found])
+        away = [own - mean for own, _ in found]
+        covariances = [
+            covariance + shift[..., :, None] * shift[..., None, :]
+            for shift, (_, covariance) in zip(away, found, strict=True)
+        ]
+        return mean, self._average(covariances)
