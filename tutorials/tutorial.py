@@ -123,8 +123,8 @@ plt.show()
 # ---------------------------
 # Compare models to answer one clear question. Here the question is: do a few
 # outliers disturb the fit? If so, Student-t noise predicts better.
-# Leave-one-out cross-validation compares both models from the two fits; it needs
-# no further fit. ``elpd_i`` is the log predictive density of each training row
+# Leave-one-out cross-validation compares both models from the two fits, without
+# a further fit. ``elpd_i`` is the log predictive density of each training row
 # given the others; large values are better:
 
 student = make_pipeline(
