@@ -148,14 +148,13 @@ def moons(ax, X, y, **style):
 
 def models(page):
     """Predictions for classes, real numbers and counts."""
-    _, (left, middle, right) = plt.subplots(1, 3, figsize=(8, 3.3), layout="constrained")
+    _, (left, middle, right) = plt.subplots(1, 3, figsize=(8, 2.9), layout="constrained")
     across, up = np.linspace(-1.8, 2.8, 60), np.linspace(-1.4, 1.9, 60)
     grid = np.stack(np.meshgrid(across, up), axis=-1)
     proba = page["model"].predict_proba(grid.reshape(-1, 2))[:, 1].reshape(60, 60)
-    filled = left.pcolormesh(across, up, proba, cmap=DIVERGING, vmin=0.0, vmax=1.0)
+    left.pcolormesh(across, up, proba, cmap=DIVERGING, vmin=0.0, vmax=1.0, shading="gouraud")
     moons(left, page["X"], page["y"])
     left.set(title="two classes", xlabel="first feature", ylabel="second feature")
-    plt.colorbar(filled, ax=left, location="bottom", label="probability of the triangles")
 
     inputs, targets = page["inputs"][60:], page["targets"][60:]
     mean, (low, high) = page["regressor"].predict(inputs, return_quantiles=[0.05, 0.95])
@@ -179,7 +178,7 @@ def models(page):
     right.fill_between(at[:, 0], *band, alpha=0.5, label="rate, 90 %", **style)
     right.plot(at[:, 0], mean, color=BLUE)
     right.plot(times[:, 0], calls / hours, "o", color="black", ms=3, label="observed")
-    right.set(title="counts", xlabel="time", ylabel="calls per hour", ylim=(0.0, 22.0))
+    right.set(title="counts", xlabel="time", ylabel="calls per hour", ylim=(0.0, 19.0))
     right.legend(loc="upper right", fontsize="small")
     save("models")
 
@@ -197,23 +196,23 @@ def other_chains(page, n_draws, **settings):
 def samplers(page):
     """Traces and autocorrelations of the default sampler and of a random walk."""
     walk = other_chains(page, 1000, sampler=PseudoMarginal(moves="random_walk"))
-    _, axes = plt.subplots(1, 2, figsize=(8, 3.2), width_ratios=(3, 2), layout="constrained")
-    for model, color, label in ((walk, ORANGE, "random walk"), (page["gp"], BLUE, "default")):
-        log_length = model.theta_samples_[0, :200, 1]
-        axes[0].plot(log_length, ".-", ms=3, lw=0.7, color=color, label=label)
+    _, axes = plt.subplot_mosaic(
+        [["default", "both"], ["random walk", "both"]],
+        figsize=(8, 3.4),
+        width_ratios=(3, 2),
+        layout="constrained",
+    )
+    for label, model, color in (("default", page["gp"], BLUE), ("random walk", walk, ORANGE)):
+        axes[label].plot(model.theta_samples_[0, :100, 1], ".-", ms=4, lw=0.8, color=color)
+        axes[label].set(title=label, ylabel="log length-scale")
+        axes[label].sharey(axes["default"])
+        lengths = {"hyperparameters": "k2__length_scale", "max_lag": 40}
         AutocorrelationDisplay.from_estimator(
-            model,
-            hyperparameters="k2__length_scale",
-            max_lag=40,
-            ax=axes[1],
-            color=color,
-            label=label,
+            model, **lengths, ax=axes["both"], color=color, label=label
         )
-    axes[0].set(xlabel="iteration", ylabel="log length-scale")
-    axes[1].set(xlabel="lag", ylabel="autocorrelation", title="")
-    axes[0].legend(loc="upper right", ncols=2)
-    if axes[1].get_legend():
-        axes[1].get_legend().remove()
+    axes["default"].tick_params(labelbottom=False)
+    axes["random walk"].set_xlabel("iteration")
+    axes["both"].set(xlabel="lag", ylabel="autocorrelation", title="both")
     save("samplers")
 
 
@@ -237,8 +236,9 @@ def choosing_priors(page):
         right.plot(grid, f, color=color, label=f"length-scale {length:.1f}")
     right.plot(X, np.full(len(X), -6.0), "|", color="black")
     left.set(xscale="log", xlabel="length-scale", ylabel="density of the log", ylim=(0.0, 0.6))
+    left.set_xticks([0.1, 1.0, 10.0], ["0.1", "1", "10"])
     right.set(xlabel="input", ylabel="function", ylim=(-6.4, 6.4))
-    right.legend(loc="upper right", fontsize="small")
+    right.legend(loc=(0.55, 0.1), fontsize="small")
     save("choosing_priors")
 
 
@@ -273,10 +273,15 @@ def convergence(page):
         sampler=PseudoMarginal(moves="random_walk"),
         approximation="laplace",
         n_importance=1,
-        priors="paper",
     )
     _, axes = plt.subplots(
-        2, 2, figsize=(8, 4.6), sharex="row", height_ratios=(3, 2), layout="constrained"
+        2,
+        2,
+        figsize=(8, 4.6),
+        sharex="row",
+        sharey="row",
+        height_ratios=(3, 2),
+        layout="constrained",
     )
     colors = (BLUE, ORANGE, GREEN, RED)
     for column, (title, model) in zip(

@@ -321,8 +321,8 @@ def draw_differences(summary: list[dict[str, Any]]) -> None:
                 )  # fmt: skip
                 ax.errorbar(sizes_of_method, *ends, fmt="o-", ms=3, lw=1.2, elinewidth=0.8,
                             color=color, label=method)  # fmt: skip
-            ax.set(xscale="log")
-            ax.set_xticks(sizes, [str(n) for n in sizes], minor=False, fontsize="small")
+            ax.set(xscale="log", xlim=(0.8 * sizes[0], 1.25 * sizes[-1]))
+            ax.set_xticks(sizes, [str(n) for n in sizes], minor=False, fontsize="x-small")
             ax.minorticks_off()
         line[0].set_ylabel(f"{label},\nminus the default's")
     for ax, name in zip(axes[0], SIZES, strict=True):
