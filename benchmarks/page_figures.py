@@ -1,6 +1,7 @@
 """Draw the figures of pages of the documentation, from the code that these pages show.
 
-The code of a page runs as it stands, and the figure is drawn from its variables::
+The code of a page runs as it stands, and the figure is drawn from its variables. For two pages
+another sampler is run on the same data, for comparison::
 
     python -m benchmarks.page_figures how_to_repeated how_to_time_series
 
@@ -9,6 +10,7 @@ Without names it draws all of them, in some minutes, to ``docs/_static``.
 
 import doctest
 import sys
+import warnings
 from pathlib import Path
 
 import matplotlib as mpl
@@ -16,9 +18,18 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+from scipy import stats
+from sklearn.gaussian_process.kernels import RBF
+
+from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.displays import AutocorrelationDisplay
+from skgpmcmc.samplers import PseudoMarginal
 
 DOCS = Path(__file__).parents[1] / "docs"
-BLUE, ORANGE = "#0072B2", "#E69F00"  # of Okabe and Ito
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"  # of Okabe and Ito
+#: From one class, or model, to the other.
+DIVERGING = LinearSegmentedColormap.from_list("two", [BLUE, "white", RED])
 
 
 def variables_of(page):
@@ -129,7 +140,197 @@ def how_to_time_series(page):
     save("how_to_time_series")
 
 
-FIGURES = (interpreting_fit, how_to_features, how_to_simulator, how_to_repeated, how_to_time_series)
+def moons(ax, X, y, **style):
+    """Rows of two classes."""
+    for label, color, marker in ((0, BLUE, "o"), (1, RED, "^")):
+        ax.scatter(*X[y == label].T, color=color, marker=marker, edgecolor="white", s=24, **style)
+
+
+def models(page):
+    """Predictions for classes, real numbers and counts."""
+    _, (left, middle, right) = plt.subplots(1, 3, figsize=(8, 2.9), layout="constrained")
+    across, up = np.linspace(-1.8, 2.8, 60), np.linspace(-1.4, 1.9, 60)
+    grid = np.stack(np.meshgrid(across, up), axis=-1)
+    proba = page["model"].predict_proba(grid.reshape(-1, 2))[:, 1].reshape(60, 60)
+    left.pcolormesh(across, up, proba, cmap=DIVERGING, vmin=0.0, vmax=1.0, shading="gouraud")
+    moons(left, page["X"], page["y"])
+    left.set(title="two classes", xlabel="first feature", ylabel="second feature")
+
+    inputs, targets = page["inputs"][60:], page["targets"][60:]
+    mean, (low, high) = page["regressor"].predict(inputs, return_quantiles=[0.05, 0.95])
+    order = mean.argsort()[::4]
+    rank = np.arange(len(order))
+    middle.vlines(rank, low[order], high[order], color=BLUE, alpha=0.3, label="90 % interval")
+    middle.plot(rank, targets[order], "o", color="black", ms=2.5, label="observed")
+    middle.set(title="real numbers", xlabel="patient, by predicted mean")
+    middle.set_ylabel("progression of diabetes")
+    middle.legend(loc="upper left", fontsize="small")
+    middle.set_ylim(top=450.0)
+
+    times, hours, calls, counts = (page[name] for name in ("times", "hours", "calls", "counts"))
+    at = np.linspace(0.0, 4.0, 81)[:, None]
+    mean, (low, high) = counts.predict(at, return_quantiles=[0.05, 0.95])
+    log_mean, log_variance = counts.latent_mean_and_variance(at)
+    half = 1.645 * np.sqrt(log_variance)
+    style = {"color": BLUE, "lw": 0.0}
+    right.fill_between(at[:, 0], low, high, alpha=0.2, step="mid", label="calls, 90 %", **style)
+    band = np.exp(log_mean - half), np.exp(log_mean + half)
+    right.fill_between(at[:, 0], *band, alpha=0.5, label="rate, 90 %", **style)
+    right.plot(at[:, 0], mean, color=BLUE)
+    right.plot(times[:, 0], calls / hours, "o", color="black", ms=3, label="observed")
+    right.set(title="counts", xlabel="time", ylabel="calls per hour", ylim=(0.0, 19.0))
+    right.legend(loc="upper right", fontsize="small")
+    save("models")
+
+
+def other_chains(page, n_draws, **settings):
+    """Chains of another sampler on the data of a page, which have not converged."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianGPClassifier(
+            n_draws=n_draws, target_ess=None, random_state=0, **settings
+        ).fit(page["X"], page["y"])
+    return model
+
+
+def samplers(page):
+    """Traces and autocorrelations of the default sampler and of a random walk."""
+    walk = other_chains(page, 1000, sampler=PseudoMarginal(moves="random_walk"))
+    _, axes = plt.subplot_mosaic(
+        [["default", "both"], ["random walk", "both"]],
+        figsize=(8, 3.4),
+        width_ratios=(3, 2),
+        layout="constrained",
+    )
+    for label, model, color in (("default", page["gp"], BLUE), ("random walk", walk, ORANGE)):
+        axes[label].plot(model.theta_samples_[0, :100, 1], ".-", ms=4, lw=0.8, color=color)
+        axes[label].set(title=label, ylabel="log length-scale")
+        axes[label].sharey(axes["default"])
+        lengths = {"hyperparameters": "k2__length_scale", "max_lag": 40}
+        AutocorrelationDisplay.from_estimator(
+            model, **lengths, ax=axes["both"], color=color, label=label
+        )
+    axes["default"].tick_params(labelbottom=False)
+    axes["random walk"].set_xlabel("iteration")
+    axes["both"].set(xlabel="lag", ylabel="autocorrelation", title="both")
+    save("samplers")
+
+
+def choosing_priors(page):
+    """The default prior of a length-scale, and functions under it."""
+    X, prior = page["X"], page["prior"]
+    low, high = page["length_bounds"](X)
+    _, (left, right) = plt.subplots(1, 2, figsize=(8, 3.3), layout="constrained")
+    lengths = np.geomspace(0.05, 40.0, 400)
+    left.plot(lengths, prior.pdf(lengths) * lengths, color="black")  # the density of the log
+    for end, words in ((low, "half the distance\nof neighbors"), (high, "three times\nthe width")):
+        left.axvline(end, color="black", ls=":")
+        left.annotate(words, (end, 0.5), ha="center", fontsize="small", backgroundcolor="white")
+    draws = np.random.default_rng(3)
+    grid = np.linspace(-2.0, 2.0, 201)[:, None]
+    for probability, color in ((0.05, RED), (0.5, BLUE), (0.95, GREEN)):
+        length = prior.ppf(probability)
+        left.plot(length, prior.pdf(length) * length, "o", color=color)
+        K = RBF(length)(grid) + 1e-9 * np.eye(len(grid))
+        f = 2.0 * np.linalg.cholesky(K) @ draws.standard_normal(len(grid))
+        right.plot(grid, f, color=color, label=f"length-scale {length:.1f}")
+    right.plot(X, np.full(len(X), -6.0), "|", color="black")
+    left.set(xscale="log", xlabel="length-scale", ylabel="density of the log", ylim=(0.0, 0.6))
+    left.set_xticks([0.1, 1.0, 10.0], ["0.1", "1", "10"])
+    right.set(xlabel="input", ylabel="function", ylim=(-6.4, 6.4))
+    right.legend(loc=(0.55, 0.1), fontsize="small")
+    save("choosing_priors")
+
+
+def predictions(page):
+    """The latent function and the probability on a line, with their draws."""
+    model, gp = page["model"], page["gp"]
+    up = np.linspace(-1.5, 2.0, 101)
+    line = np.column_stack([np.full(101, 0.5), up])
+    rows = model[:-1].transform(line)
+    f = gp.sample_latent(rows, n_draws=20, random_state=0)
+    mean, variance = gp.latent_mean_and_variance(rows)
+    half = 2.0 * np.sqrt(variance)
+    _, (left, right) = plt.subplots(1, 2, figsize=(8, 3.3), sharex=True, layout="constrained")
+    left.fill_between(up, mean - half, mean + half, color=BLUE, alpha=0.15, lw=0)
+    for ax, draws, average in (
+        (left, f, mean),
+        (right, stats.norm.cdf(f), model.predict_proba(line)[:, 1]),
+    ):
+        ax.plot(up, draws, color=BLUE, lw=0.6, alpha=0.6)
+        ax.plot(up, average, color="black", lw=2)
+        ax.set_xlabel("second feature (the first is 0.5)")
+    left.set_ylabel("latent function")
+    right.set_ylabel("probability of class 1")
+    save("predictions")
+
+
+def convergence(page):
+    """Traces and ranks of chains that mix, and of chains that do not."""
+    stuck = other_chains(
+        page,
+        300,
+        sampler=PseudoMarginal(moves="random_walk"),
+        approximation="laplace",
+        n_importance=1,
+    )
+    _, axes = plt.subplots(
+        2,
+        2,
+        figsize=(8, 4.6),
+        sharex="row",
+        sharey="row",
+        height_ratios=(3, 2),
+        layout="constrained",
+    )
+    colors = (BLUE, ORANGE, GREEN, RED)
+    for column, (title, model) in zip(
+        axes.T, {"chains that mix": page["gp"], "chains that are stuck": stuck}.items(), strict=True
+    ):
+        draws = model.theta_samples_[:, :300, 1]
+        for chain, color in zip(draws, colors, strict=True):
+            column[0].plot(chain, lw=0.8, color=color)
+        ranks = stats.rankdata(draws).reshape(draws.shape)
+        column[1].hist(list(ranks), bins=8, color=colors)
+        column[0].set(title=title, xlabel="iteration")
+        column[1].set_xlabel("rank among all draws")
+    axes[0, 0].set_ylabel("log length-scale")
+    axes[1, 0].set_ylabel("draws of a chain")
+    save("convergence")
+
+
+def model_comparison(page):
+    """Differences of the leave-one-out densities of two models, row by row."""
+    X, difference = page["X"], page["difference"]
+    fig, (left, right) = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained")
+    most = np.abs(difference).max()
+    style = {"cmap": DIVERGING, "vmin": -most, "vmax": most, "edgecolor": "0.4"}
+    for label, marker in ((0, "o"), (1, "^")):
+        rows = page["y"] == label
+        points = left.scatter(*X[rows].T, c=difference[rows], marker=marker, **style)
+    left.set(xlabel="first feature", ylabel="second feature")
+    ordered = np.sort(difference)
+    right.axhline(0.0, color="black", lw=0.8)
+    right.scatter(np.arange(len(ordered)), ordered, c=ordered, s=20, **style)
+    right.set(xlabel="row, in the order of the difference")
+    right.set_ylabel("log predictive density,\nsmooth minus linear")
+    fig.colorbar(points, ax=left, label="smooth minus linear")
+    save("model_comparison")
+
+
+FIGURES = (
+    interpreting_fit,
+    how_to_features,
+    how_to_simulator,
+    how_to_repeated,
+    how_to_time_series,
+    models,
+    samplers,
+    choosing_priors,
+    predictions,
+    convergence,
+    model_comparison,
+)
 
 
 if __name__ == "__main__":

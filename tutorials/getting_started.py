@@ -48,8 +48,8 @@ print(model.classes_)
 print(model.predict_proba(X_test[:3]).round(2))
 
 # %%
-# Each probability is an average over many Gaussian processes, namely those that
-# are plausible given the training data. The figure shows the probability of
+# Each probability is an average over many Gaussian processes that are plausible
+# given the training data. The figure shows the probability of
 # "malignant" for all values of the two features. Near the white band both
 # classes are about equally probable. The colors also become paler where there
 # are no training data: the model does not claim to know the class of such

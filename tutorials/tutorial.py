@@ -121,11 +121,11 @@ plt.show()
 #
 # 5. Is another model better?
 # ---------------------------
-# Compare models to answer one clear question. Here: do a few outliers disturb
-# the fit? If so, Student-t noise predicts better. Leave-one-out
-# cross-validation compares both models from the two fits; it needs no further
-# fit. ``elpd_i`` is the log predictive density of each training row given the
-# others; large values are better:
+# Compare models to answer one clear question. Here the question is: do a few
+# outliers disturb the fit? If so, Student-t noise predicts better.
+# Leave-one-out cross-validation compares both models from the two fits, without
+# a further fit. ``elpd_i`` is the log predictive density of each training row
+# given the others; large values are better:
 
 student = make_pipeline(
     StandardScaler(),
@@ -142,7 +142,7 @@ print(f"Student-t minus Gaussian noise: {difference.sum():.1f} ± {error:.1f}")
 # 6. The decision
 # ---------------
 # Suppose that a specialist should see the patients whose progression will
-# exceed 200. We need the probability of that event for each patient. Random
+# exceed 200. We need the probability of this event for each patient. Random
 # draws of new targets answer this and similar questions. A pipeline has no
 # ``sample_y``, so we call the method of its last step, with transformed rows:
 

@@ -4,7 +4,7 @@ Run as ``python -m benchmarks.papers.classifiers [--data pima ...] [--repeats 40
 ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. It takes many hours: every fit is one row of
 ``results/classifiers.csv``, those that are there are not made again, and sizes beyond `FULL` have
 `FEWER` training sets. ``--table`` prints what there is and draws figures 6 and 7, ``--curves``
-figure 5.
+figure 5, ``--picture`` the first figure of the page, from the committed results.
 
 As in the paper, features are standardized once on all rows, training sets have as many rows of each
 class, and are the same for all methods. All other rows are tested.
@@ -34,7 +34,15 @@ from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
 from skgpmcmc.compare import score
 from skgpmcmc.displays import AbstentionCurveDisplay
 
-from ..common import RESULTS, data_folder, load_binary, mean_and_error, print_table, save
+from ..common import (
+    RESULTS,
+    data_folder,
+    load_binary,
+    load_results,
+    mean_and_error,
+    print_table,
+    save,
+)
 from ..rows import Rows
 
 #: Rows of a training set, for each data set: as many as leave rows of both classes to test on.
@@ -290,6 +298,40 @@ def draw_scores(summary: list[dict[str, Any]]) -> None:
     fig.savefig(RESULTS / "classifiers.png", dpi=100)
 
 
+def draw_differences(summary: list[dict[str, Any]]) -> None:
+    """Draw two scores of four methods minus those of the default, by data set and size."""
+    import matplotlib.pyplot as plt
+
+    # Colors of Okabe and Ito.
+    methods = {"EP ML": "#E69F00", "SVM": "#D55E00", "scikit-learn GPC": "#009E73",
+               "MCMC EP": "#0072B2"}  # fmt: skip
+    scores = {"log_loss": "log loss", "capacity_accuracy": "capacity accuracy"}
+    fig, axes = plt.subplots(
+        2, len(SIZES), figsize=(8, 4.6), sharex="col", sharey="row", layout="constrained"
+    )
+    for line, (score_name, label) in zip(axes, scores.items(), strict=True):
+        for ax, (name, sizes) in zip(line, SIZES.items(), strict=True):
+            ax.axhline(0.0, color="black", lw=0.8)
+            for method, color in methods.items():
+                points = [r for r in summary if (r["data"], r["method"]) == (name, method)]
+                points.sort(key=lambda r: r["n"])
+                sizes_of_method, *ends = zip(
+                    *((r["n"], r[f"{score_name}_difference"], r[f"{score_name}_interval"])
+                      for r in points), strict=True
+                )  # fmt: skip
+                ax.errorbar(sizes_of_method, *ends, fmt="o-", ms=3, lw=1.2, elinewidth=0.8,
+                            color=color, label=method)  # fmt: skip
+            ax.set(xscale="log", xlim=(0.8 * sizes[0], 1.25 * sizes[-1]))
+            ax.set_xticks(sizes, [str(n) for n in sizes], minor=False, fontsize="x-small")
+            ax.minorticks_off()
+        line[0].set_ylabel(f"{label},\nminus the default's")
+    for ax, name in zip(axes[0], SIZES, strict=True):
+        ax.set_title(name)
+    fig.supxlabel("training rows", fontsize="medium")
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=4)
+    fig.savefig(RESULTS / "classifiers_differences.png", dpi=120)
+
+
 def draw_curves() -> None:
     """Figure 5: accuracy and AUC against abstention, one training set each."""
     import matplotlib.pyplot as plt
@@ -316,7 +358,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--table", action="store_true", help="print the tables, run nothing")
     parser.add_argument("--curves", action="store_true", help="draw figure 5, run nothing else")
+    parser.add_argument("--picture", action="store_true", help="draw the page's first figure")
     args = parser.parse_args()
+    if args.picture:
+        draw_differences(load_results("classifiers"))
+        return
     if args.curves:
         draw_curves()
         return
@@ -327,6 +373,7 @@ def main() -> None:
         show(rows, name)
     summary = summarize(rows)
     draw_scores(summary)
+    draw_differences(summary)
     save("classifiers", {"repeats": args.repeats, "fewer": FEWER, "full": FULL}, summary)
 
 

@@ -23,7 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from study_tables import classifiers, pseudo_marginal
 
-from skgpmcmc.compare import SCORES, MethodOutcome, conclusion
+from skgpmcmc.compare import PLAIN_NAMES, MethodOutcome, conclusion
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 #: Chains with fewer effective draws than this are not taken for converged, see
@@ -35,6 +35,9 @@ CASES = ("sim2", "sim10", "pima", "cancer", "ard10", "ionosphere")
 CASES += ("poisson", "negative_binomial", "ordinal", "machine_cpu", "softmax", "volatility")
 CASES += ("student_t", "regression")
 
+#: Columns of a comparison of classifiers.
+SCORES = ("accuracy", "log_loss", "selective_accuracy", "capacity_accuracy", "seconds")
+
 
 def table_lines(name: str, results: Path = RESULTS, part: str = "cost") -> list[str]:
     """Source lines of the tables of all files that match a name, or of a part of them."""
@@ -43,7 +46,7 @@ def table_lines(name: str, results: Path = RESULTS, part: str = "cost") -> list[
         return [f"*The file* ``benchmarks/results/{name}.json`` *is not there yet.*", ""]
     documents = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     if "runs" in documents[0]:
-        return [line for document in documents for line in _comparison(document)]
+        return [line for document in documents for line in _comparison(_in_plain_words(document))]
     if documents[0]["benchmark"].startswith("convergence"):
         return _convergence(documents)
     for start, tables in _BY_NAME.items():
@@ -76,55 +79,38 @@ def _estimator_noise(document: dict[str, Any]) -> list[str]:
 
 def _convergence(documents: Sequence[dict[str, Any]]) -> list[str]:
     """Convergence of the chains per hyper-parameter, and the cost of a run."""
-    parameters, runs = [], []
+    lines = []
     for document in documents:
         settings, r = document["settings"], document["results"]
-        run = f"{settings['sampler']}, {settings['approximation']}"
+        parameters = []
         columns = ("posterior_mean_log", "posterior_sd_log", "r_hat", "ess_bulk", "ess_tail")
         for j, name in enumerate(r["hyperparameters"]):
             mean, sd, r_hat, bulk, tail = (r[column][j] for column in columns)
             parameters.append(
-                [run, name, two(mean), two(sd), f"{r_hat:.3f}", f"{bulk:.0f}", f"{tail:.0f}"]
+                [name, two(mean), two(sd), f"{r_hat:.3f}", f"{bulk:.0f}", f"{tail:.0f}"]
             )
-        rates = [rate for chain in r["acceptance_rate"].values() for rate in chain]
         n_kept = settings["n_chains"] * settings["n_draws"]
-        ess = min(r["ess_bulk"])
-        runs.append(
-            [
-                run,
-                f"{settings['n_chains']} x ({settings['n_warmup']} + {settings['n_draws']})",
-                f"{min(rates):.2f} to {max(rates):.2f}",
-                two(r["log_likelihood_sd"][0]),
-                f"{r['n_cubic'] / r['n_likelihood_evaluations']:.1f}",
-                f"{ess / n_kept:.3f}",
-                f"{r['seconds_warmup']:.0f} + {r['seconds_sampling']:.0f}",
-                f"{r['seconds_predict_200_rows']:.1f}",
-            ]
-        )
-    parameter_head = [
-        "sampler, approximation",
-        "hyper-parameter",
-        "mean (log)",
-        "sd (log)",
-        "R-hat",
-        "ESS bulk",
-        "ESS tail",
+        cost = [
+            f"{settings['n_chains']} x ({settings['n_warmup']} + {settings['n_draws']})",
+            two(r["log_likelihood_sd"][0]),
+            f"{min(r['ess_bulk']) / n_kept:.3f}",
+            f"{r['seconds_warmup']:.0f} + {r['seconds_sampling']:.0f}",
+        ]
+        head = ["hyper-parameter", "mean (log)", "sd (log)", "R-hat", "ESS bulk", "ESS tail"]
+        cost_head = ["chains x (warm-up + draws)", "noise (sd)", "ESS per kept draw"]
+        cost_head += ["seconds, warm-up + sampling"]
+        run = f"{settings['sampler']}, {settings['approximation']}"
+        lines += list_table(f"Posterior and convergence: {run}", head, parameters)
+        lines += list_table(f"Cost: {run}", cost_head, [cost])
+    return [*lines, *provenance(documents[0])]
+
+
+def _in_plain_words(document: dict[str, Any]) -> dict[str, Any]:
+    """Call the methods of a comparison as `skgpmcmc compare` does now."""
+    runs = [
+        run | {"method": PLAIN_NAMES.get(run["method"], run["method"])} for run in document["runs"]
     ]
-    run_head = [
-        "sampler, approximation",
-        "chains x (warm-up + draws)",
-        "acceptance",
-        "noise (sd)",
-        "O(n^3) operations per evaluation",
-        "ESS per kept draw",
-        "seconds, warm-up + sampling",
-        "seconds, 200 predictions",
-    ]
-    return [
-        *list_table("Posterior and convergence", parameter_head, parameters),
-        *list_table("Cost", run_head, runs),
-        *provenance(documents[0]),
-    ]
+    return document | {"runs": runs}
 
 
 def _comparison(document: dict[str, Any]) -> list[str]:
@@ -148,10 +134,11 @@ def _comparison(document: dict[str, Any]) -> list[str]:
                     ]
                 )
         n_splits = len({run["split"] for run in runs if run["data"] == data})
+        splits = f"{n_splits} split{'s' * (n_splits > 1)}"
         size = f"{first['n_train']} training and {first['n_test']} test rows"
         score_head = ["method", *(score.replace("_", " ") for score in SCORES)]
         chain_head = ["method", "largest R-hat", "smallest bulk ESS", "largest noise (sd)"]
-        lines += list_table(f"{data}: {size}, {n_splits} split(s)", score_head, scores)
+        lines += list_table(f"{data}: {size}, {splits}", score_head, scores)
         lines += [_conclusion([run for run in runs if run["data"] == data]), ""]
         lines += list_table(f"{data}: chains, the worst over all splits", chain_head, chains)
     return [*lines, *provenance(document)]
@@ -193,7 +180,7 @@ def _average(each: npt.ArrayLike, digits: int) -> str:
 def _shrinking(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     """Scores of probabilities that are moved towards one half."""
     results = documents[0]["results"]
-    scores = list(next(iter(results.values()))["1"][0])
+    scores = ("accuracy", "log_loss", "selective_accuracy", "capacity_accuracy", "capacity_auc")
     rows = [
         [data, scale, *(_average([s[score] for s in splits], 4) for score in scores)]
         for data, by_scale in results.items()
@@ -249,6 +236,8 @@ def _median_and_worst(
 ) -> str:
     worst = -np.inf if large_is_good else np.inf
     values = [worst if run[key] is None else run[key] for run in runs]
+    if len(values) == 1:
+        return decimals(values[0], digits)
     extreme = min(values) if large_is_good else max(values)
     return f"{decimals(float(np.median(values)), digits)} ({decimals(extreme, digits)})"
 
@@ -268,13 +257,11 @@ def _sampling_cost(results: Sequence[dict[str, Any]]) -> list[str]:
                 decimals(targets["per_evaluation"], 2),
                 _median_and_worst(runs, "per_operation", 3, large_is_good=True),
                 decimals(targets["per_operation"], 2),
-                _median_and_worst(runs, "operations_per_evaluation", 1, large_is_good=False),
-                _median_and_worst(runs, "min_ess", 0, large_is_good=True),
                 _median_and_worst(runs, "max_r_hat", 3, large_is_good=False),
             ]
         )
     head = ["data", "runs", "effective draws per evaluation", "target"]
-    head += ["per O(n^3) operation", "target", "operations per evaluation", "ESS", "R-hat"]
+    head += ["per O(n^3) operation", "target", "R-hat"]
     return list_table("Effective draws: median (worst) of the runs", head, rows)
 
 
@@ -284,30 +271,18 @@ def _sampling_seconds(results: Sequence[dict[str, Any]]) -> list[str]:
         runs = list(r["ours"].values())
         if not runs:
             continue
-        reports = [run["emulator"] for run in runs if run["emulator"] is not None]
         shares = [run["seconds_processor"] / run["seconds_total"] for run in runs]
-        acceptance = [
-            rate
-            for run in runs
-            for rate in run["acceptance_rate"].get("surrogate", [])
-            if rate is not None
-        ]
         rows.append(
             [
                 r["title"],
                 _median_and_worst(runs, "ms_per_evaluation", 1, large_is_good=False),
                 _median_and_worst(runs, "seconds_before", 1, large_is_good=False),
-                _median_and_worst(runs, "n_evaluations_before", 0, large_is_good=False),
                 _median_and_worst(runs, "seconds_to_1000", 1, large_is_good=False),
-                f"{two(np.median(shares))} ({two(min(shares))})",
-                decimals(max((e["probe_error"] for e in reports), default=None), 2),
-                decimals(min(acceptance, default=None), 2),
+                two(np.median(shares)) + (f" ({two(min(shares))})" if len(shares) > 1 else ""),
             ]
         )
-    head = ["data", "ms per evaluation", "set-up and warm-up, s", "evaluations in these"]
+    head = ["data", "ms per evaluation", "set-up and warm-up, s"]
     head += ["seconds to 1000 effective draws", "processor time / wall time"]
-    head += ["largest error of the emulator"]
-    head += ["lowest acceptance rate of the surrogate move"]
     return list_table("Seconds on one core: median (worst) of the runs", head, rows)
 
 
@@ -327,13 +302,12 @@ def _sampling_quadrature(results: Sequence[dict[str, Any]]) -> list[str]:
                 [
                     r["title"],
                     seed,
-                    decimals(run["min_ess"], 0),
                     decimals(gap["largest_z"], 2),
                     decimals(gap["largest_difference_in_sd"], 3),
                     decimals(error, 4),
                 ]
             )
-    head = ["data", "seed", "ESS", "largest absolute z", "largest difference, posterior sd"]
+    head = ["data", "seed", "largest absolute z", "largest difference, posterior sd"]
     head += ["largest error of the reference, posterior sd"]
     return list_table("Means, standard deviations, 5 and 95 % quantiles", head, rows)
 
@@ -348,17 +322,15 @@ def _sampling_papers(results: Sequence[dict[str, Any]]) -> list[str]:
                 [
                     r["title"],
                     scheme,
-                    str(len(runs)),
                     _median_and_worst(runs, "min_ess", 0, large_is_good=True),
                     _median_and_worst(runs, "max_r_hat", 3, large_is_good=False),
-                    _median_and_worst(runs, "per_evaluation", 3, large_is_good=True),
                     _median_and_worst(runs, "per_operation", 4, large_is_good=True),
                     _median_and_worst(runs, "seconds_to_1000", 0, large_is_good=False),
                 ]
             )
-    head = ["data", "scheme", "runs", "ESS", "R-hat", "effective draws per evaluation"]
-    head += ["per O(n^3) operation", "seconds to 1000 effective draws"]
-    return list_table("Schemes of the papers: median (worst) of the runs", head, rows)
+    head = ["data", "scheme", "ESS", "R-hat", "effective draws per O(n^3) operation"]
+    head += ["seconds to 1000 effective draws"]
+    return list_table("Schemes of the papers: median (worst) of several runs", head, rows)
 
 
 def _sampling_speed(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -397,59 +369,50 @@ def _of_peer(run: dict[str, Any] | None) -> list[str]:
 def _sampling_nuts(results: Sequence[dict[str, Any]]) -> list[str]:
     rows = []
     for r in results:
-        for seed, run in sorted(r["nuts"].items()):
+        for run in r["nuts"].values():
             bound = "at least " if run["lower_bound"] else ""
             of_processor = run.get("ratio_of_processor_seconds")
             done, wanted = min(run["n_warmup"]), run["n_warmup_wanted"]
             rows.append(
                 [
                     r["title"],
-                    seed,
-                    decimals(run["seconds_compile"], 0),
                     f"{run['seconds_warmup']:.0f} s"
                     + ("" if run["warmup_complete"] else f", incomplete ({done} of {wanted})"),
-                    str(run["n_draws"]),
                     decimals(run["min_ess"], 0),
                     decimals(run["max_r_hat"], 3),
-                    str(run["divergences"]),
                     bound + decimals(run["seconds_to_1000"], 0),
                     decimals(run["ours_seconds_to_1000"], 1)
                     + ("" if run["ours_converged"] else " (not converged)"),
                     bound + decimals(run["ratio"], 0),
-                    "none" if of_processor is None else bound + decimals(of_processor, 0),
                     decimals(r["targets"]["times_faster"], 0),
+                    "none" if of_processor is None else bound + decimals(of_processor, 0),
                 ]
             )
-    head = ["data", "seed", "compilation, s", "warm-up", "draws per chain", "ESS", "R-hat"]
-    head += ["divergences", "NUTS: seconds to 1000", "skgpmcmc", "ratio"]
-    head += ["ratio of processor seconds", "target"]
+    head = ["data", "warm-up", "ESS", "R-hat", "NUTS: seconds to 1000", "skgpmcmc", "ratio"]
+    head += ["target", "ratio of processor seconds"]
     return list_table("NumPyro's NUTS and the default sampler, in one run", head, rows)
 
 
 def _sampling_pymc(results: Sequence[dict[str, Any]]) -> list[str]:
     rows = []
     for r in results:
-        for seed, run in sorted(r.get("pymc", {}).items()):
+        for run in r.get("pymc", {}).values():
             bound = "at least " if run["lower_bound"] else ""
             rows.append(
                 [
                     r["title"],
-                    seed,
-                    run["version"],
-                    decimals(run["seconds_compile"], 0),
                     decimals(run["seconds_warmup"], 0),
-                    str(run["n_draws"]),
                     decimals(run["min_ess"], 0),
                     decimals(run["max_r_hat"], 3),
-                    str(run["divergences"]),
                     bound + decimals(run["seconds_to_1000"], 0),
                     decimals(run["ours_seconds_to_1000"], 1),
                     bound + decimals(run["ratio"], 0),
                 ]
             )
-    head = ["data", "seed", "PyMC", "compilation, s", "warm-up, s", "draws per chain", "ESS"]
-    head += ["R-hat", "divergences", "NUTS: seconds to 1000", "skgpmcmc", "ratio"]
-    return list_table("PyMC's NUTS and the default sampler, in one run", head, rows)
+    versions = {run["version"] for r in results for run in r.get("pymc", {}).values()}
+    title = f"NUTS of PyMC {', '.join(sorted(versions))} and the default sampler, in one run"
+    head = ["data", "warm-up, s", "ESS", "R-hat", "NUTS: seconds to 1000", "skgpmcmc", "ratio"]
+    return list_table(title, head, rows)
 
 
 def _sampling_sklearn(results: Sequence[dict[str, Any]]) -> list[str]:
@@ -606,12 +569,11 @@ def _sparse(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         for method, of in found["methods"].items():
             scores = [_average(of[name], 3) for name in ("rmse", "log_density")]
             known = of["r_hat"][0] is not None
-            chains = [f"{max(of['r_hat']):.3f}", f"{min(of['ess']):.0f}"] if known else ["", ""]
+            largest = f"{max(of['r_hat']):.3f}" if known else ""
             coverage, seconds = f"{np.mean(of['coverage']):.2f}", f"{np.mean(of['seconds']):.1f}"
-            rows.append([title, method, *scores, coverage, seconds, *chains])
+            rows.append([title, method, *scores, coverage, seconds, largest])
             title = ""
-    head = ["problem", "method", "rmse", "log density", "coverage", "seconds"]
-    head += ["largest R-hat", "least ESS"]
+    head = ["problem", "method", "rmse", "log density", "coverage", "seconds", "largest R-hat"]
     return [*list_table("", head, rows), *provenance(documents[0])]
 
 
@@ -645,17 +607,14 @@ def _scaling(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
             str(r["n"]),
             decimals(r["seconds_before"], 1),
             decimals(r["ms_per_evaluation"], 1),
-            decimals(r["operations_per_evaluation"], 1),
-            decimals(r["per_evaluation"], 2),
             decimals(r["min_ess"], 0),
             decimals(r["seconds_to_400"], 0),
             decimals(r["mebibytes_peak"], 0),
         ]
         for r in documents[0]["results"]
     ]
-    head = ["rows", "set-up and warm-up, s", "ms per evaluation", "operations per evaluation"]
-    head += ["effective draws per evaluation", "ESS", "seconds to 400 effective draws"]
-    head += ["peak memory, MiB"]
+    head = ["rows", "set-up and warm-up, s", "ms per evaluation", "ESS"]
+    head += ["seconds to 400 effective draws", "peak memory, MiB"]
     return [*list_table("", head, rows), *provenance(documents[0])]
 
 
@@ -666,11 +625,11 @@ def _large(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     rows = []
     for name, r in document["results"].items():
         columns = [("seconds_before", 0), ("seconds_sampling", 0), ("min_ess", 0), ("max_r_hat", 3)]
-        columns += [("per_evaluation", 2), ("per_minute", 0)]
+        columns += [] if theirs else [("per_evaluation", 2)]
         row = [name, *(decimals(r[column], digits) for column, digits in columns), _peak(r)]
         rows.append([*row, decimals(r["sklearn"]["seconds"], 1)] if theirs else row)
     head = ["rows" if theirs else "moves", "set-up and warm-up, s", "sampling, s", "ESS", "R-hat"]
-    head += ["ESS per evaluation", "ESS per minute of sampling"]
+    head += [] if theirs else ["ESS per evaluation"]
     head += ["peak memory of all processes, MiB"]
     head += ["scikit-learn, s"] if theirs else []
     return [*list_table("", head, rows), *provenance(document)]
@@ -693,15 +652,13 @@ def _target_ess(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
                 decimals(settings["target_ess"], 0),
                 str(settings["n_jobs"]),
                 decimals(r["seconds_total"], 0),
-                str(r["n_draws"]),
-                decimals(min(r["ess_bulk"]), 0),
-                decimals(min(r["ess_tail"]), 0),
+                decimals(min(*r["ess_bulk"], *r["ess_tail"]), 0),
                 decimals(r["max_r_hat"], 3),
                 _peak(r),
             ]
         )
-    head = ["data", "target_ess", "n_jobs", "seconds", "draws per chain", "ESS bulk", "ESS tail"]
-    head += ["R-hat", "peak memory of all processes, MiB"]
+    head = ["data", "target_ess", "n_jobs", "seconds", "ESS", "R-hat"]
+    head += ["peak memory of all processes, MiB"]
     return [*list_table("", head, rows), *provenance(documents[0], settings=False)]
 
 
@@ -788,7 +745,6 @@ def _grid_controls(results: dict[str, Any]) -> list[str]:
     return list_table("", head, rows)
 
 
-#: Which function makes the tables of a benchmark whose name starts so.
 def _ard(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     """Designs of proposals for ARD kernels: medians over seeds."""
     lines = []
@@ -831,11 +787,10 @@ def _sbc(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
                 f"{least:.3f}, {statistic}",
                 decimals(min(case["least_ess"].values()), 0),
                 f"{100.0 * case['accepted']:.0f} %",
-                decimals(case["processor_seconds"] / 60.0, 1),
             ]
         )
     head = ["estimator", "replicates", "statistics", "family-wise p", "smallest p", "smallest ESS"]
-    head += ["accepted data sets", "processor minutes"]
+    head += ["accepted data sets"]
     return [*list_table("", head, rows), *provenance(document)]
 
 
@@ -845,6 +800,7 @@ def _sbc_power(wrong: Sequence[dict[str, float]]) -> list[str]:
     return list_table("", head, rows)
 
 
+#: Which function makes the tables of a benchmark whose name starts so.
 _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "sampling_": _sampling,
     "models_": _sampling,

@@ -41,9 +41,8 @@ def default_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
             runs = list(results.get(label, {}).get(problem, {}).values())
             if runs:
                 rows.append([problem, label, *_of_runs(runs)])
-    head = ["problem", "version", "seeds", "evaluations of the set-up"]
-    head += ["effective draws per evaluation (least)", "longest stay", "seconds to 400 (largest)"]
-    head += ["largest / median", "worst R-hat"]
+    head = ["problem", "version", "seeds", "effective draws per evaluation (least)"]
+    head += ["longest stay", "seconds to 400 (largest)", "worst R-hat"]
     if not rows:
         return ["*Not measured yet.*", ""]
     ratio = _ratio(results.get(_AFTER, {}), results.get(_BEFORE, {}))
@@ -52,15 +51,13 @@ def default_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
 
 
 def _of_runs(runs: Sequence[dict[str, Any]]) -> list[str]:
-    columns = ("n_evaluations_before", "per_evaluation", "longest_stay", "seconds_to_400")
-    before, draws, stay, seconds = (np.array([run[key] for run in runs]) for key in columns)
+    columns = ("per_evaluation", "longest_stay", "seconds_to_400")
+    draws, stay, seconds = (np.array([run[key] for run in runs]) for key in columns)
     return [
         str(len(runs)),
-        decimals(before.mean(), 0),
         f"{two(draws.mean())} ({two(draws.min())})",
         str(stay.max()),
         f"{decimals(seconds.mean(), 1)} ({decimals(seconds.max(), 1)})",
-        two(seconds.max() / np.median(seconds)),
         decimals(max(run["max_r_hat"] for run in runs), 3),
     ]
 
@@ -80,15 +77,14 @@ def many_lengths(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     (document,) = documents
     rows = []
     for name, found in document["results"].items():
-        keys = ("seconds", "seconds_to_400", "per_second", "max_r_hat")
+        keys = ("seconds_to_400", "per_second", "max_r_hat")
         ours = {key: [run[key] for run in found["default"]] for key in keys}
         peers = found.get("nuts", [])
-        theirs = {key: np.mean([peer[key] for peer in peers]) for key in keys[1:3] if peers}
+        theirs = {key: np.mean([peer[key] for peer in peers]) for key in keys[:2] if peers}
         rows.append(
             [
                 name,
-                decimals(1e3 * found["gradient_seconds"], 2),
-                *(decimals(np.mean(ours[key]), 1) for key in keys[:2]),
+                decimals(np.mean(ours["seconds_to_400"]), 1),
                 decimals(np.mean(ours["per_second"]), 0),
                 decimals(max(ours["max_r_hat"]), 3),
                 decimals(theirs.get("seconds_to_400"), 1),
@@ -98,14 +94,8 @@ def many_lengths(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
                 else "none",
             ]
         )
-    head = [
-        "data",
-        "ms a gradient",
-        "seconds of a fit",
-        "seconds to 400",
-        "effective draws a second",
-    ]
-    head += ["worst R-hat", "NUTS: seconds to 400", "effective draws a second", "ratio"]
+    head = ["data", "seconds to 400", "effective draws a second", "worst R-hat"]
+    head += ["NUTS: seconds to 400", "effective draws a second", "ratio"]
     return [*list_table("", head, rows), *provenance(document)]
 
 

@@ -17,6 +17,8 @@ SMALL = ("log_loss", "brier", "calibration_error")
 GP = ("default", "papers' priors", "PM EP (64)", "ARD", "MCMC EP", "EP ML", "scikit-learn GPC")
 OTHERS = ("SVM", "logistic regression", "random forest", "random forest, isotonic")
 OTHERS += ("boosting", "boosting, sigmoid")
+#: Methods of the first table of a score; those of the second one, beside the default, are the rest.
+MAIN = (*GP, "SVM")
 #: Largest training set that the comparison is about.
 FEW_ROWS = 100
 
@@ -161,7 +163,10 @@ def _spread(results: Mapping[str, Any]) -> list[str]:
 
 
 def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """Render a score, "log_loss_differences" and the like, the "verdict" or the "settings"."""
+    """Render a score, "log_loss_differences", "log_loss_others" and the like, or another part.
+
+    Other parts are the "verdict", the "settings", "incomplete", "convergence" and "seconds".
+    """
     (document,) = documents
     if part == "settings":
         return provenance(document)
@@ -176,6 +181,10 @@ def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         return _incomplete(of, places, methods)
     if part == "convergence":
         return _convergence(of, methods)
+    others = part.endswith("_others")
+    part = part.removesuffix("_others")
+    shown_in = {"default", *OTHERS} - {"SVM"} if others else set(MAIN)
+    methods = [m for m in methods if m in shown_in]
     if part == "seconds":
         return list_table("", ["data", "rows", *methods], _seconds(of, places, methods))
     differences = part.endswith("_differences")
@@ -239,7 +248,10 @@ def _seconds(
     of: Mapping[Any, Any], places: Sequence[tuple[str, int]], methods: Sequence[str]
 ) -> list[list[str]]:
     """Mean processor seconds of a fit."""
-    cells = {key: f"{row['seconds']:.2g}" for key, row in of.items()}
+    cells = {
+        key: f"{row['seconds']:.0f}" if row["seconds"] >= 10.0 else f"{row['seconds']:.2g}"
+        for key, row in of.items()
+    }
     return [[p[0], str(p[1]), *(cells.get((*p, m), "") for m in methods)] for p in places]
 
 

@@ -30,10 +30,9 @@ model = BayesianGPRegressor(ard=True, random_state=0).fit(X, y)
 tree = model.to_arviz(posterior_predictive=True)
 
 # %%
-# **Do the chains agree?** Each chain has a color. On the left are the densities of its
-# draws. On the right are the ranks of its draws among those of all chains, as the difference of
-# their distribution function and that of a uniform distribution. If the chains sample the same
-# distribution, the lines stay in the gray area.
+# **Do the chains agree?** Each chain has a color. On the left are the densities of its draws. On
+# the right are the ranks of its draws among the draws of all chains: their distribution function
+# minus a uniform one. If the chains sample the same distribution, the lines stay in the gray area.
 
 arviz_plots.style.use("arviz-variat")
 names = MapLabeller({"log_k1__constant_value": "log variance", "log_noise_scale": "log noise"})

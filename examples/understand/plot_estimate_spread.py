@@ -60,7 +60,7 @@ def log_estimates(model, approximation, length_scale, rng):
 
 
 def log_prior(model, length_scale):
-    """Log density of the length-scale: that of its log, by the package, and the Jacobian."""
+    """Log density of the length-scale: the package has the density of its log; and the Jacobian."""
     return model.hyperprior.log_prob(np.log([length_scale])) - np.log(length_scale)
 
 

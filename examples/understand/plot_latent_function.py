@@ -2,9 +2,9 @@
 The latent function, with and without the uncertainty of the kernel
 ===================================================================
 
-A Gaussian-process classifier turns a latent function f into class probabilities. With few data the
-hyper-parameters of the kernel are uncertain too. This script compares f averaged over the posterior
-of the hyper-parameters with f at their maximum-likelihood value.
+A Gaussian-process classifier turns a latent function f into class probabilities. With few rows the
+hyper-parameters of the kernel are uncertain, too. This script compares f averaged over the
+posterior of the hyper-parameters with f at their maximum-likelihood value.
 """
 
 import matplotlib.pyplot as plt

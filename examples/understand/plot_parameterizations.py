@@ -50,8 +50,8 @@ f = GaussianPrior(covariance, covariance.start).sample(rng)
 model = LatentGP(covariance, Observations(likelihood, likelihood.sample(f, rng)), hyperprior)
 
 # %%
-# The default sampler gives nearly independent draws of theta and f, those of theta from its
-# marginal posterior. Given one of them, each parameterization has a conditional density of theta.
+# The default sampler gives nearly independent draws of theta and f. Given one of these draws, each
+# parameterization has a conditional density of theta.
 
 default = BayesianGPClassifier(kernel, random_state=0).fit(X, model.y)
 theta_draws = default.theta_samples_.reshape(-1, 1)

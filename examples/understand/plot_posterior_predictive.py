@@ -4,7 +4,7 @@ Posterior predictive check: does the model make data like ours?
 
 A model that fits the data should be able to simulate similar data. `to_arviz` draws new
 targets for the training rows, one set for each posterior draw. Any statistic of these sets can be
-compared with that of the observed targets. Here counts vary more than Poisson counts do. The
+compared with its value for the observed targets. Here counts vary more than Poisson counts do. The
 Poisson model cannot reproduce their variance and their maximum, unless f follows every single row.
 """
 

@@ -4,7 +4,7 @@ Which predictions to trust: the abstention curve
 
 A classifier that may abstain rejects the rows whose predictive probability is nearest to one
 half. The abstention curve shows the accuracy on the rows that it keeps. The capacity score in the
-legend is the area under that curve divided by its width; it favors underconfident probabilities,
+legend is the area under this curve divided by its width; it favors underconfident probabilities,
 whose curves extend further to the right. The selective accuracy, which is printed, depends only on
 the decisions and on the order of the confidences.
 """

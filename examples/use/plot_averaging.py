@@ -29,8 +29,8 @@ X, y = data.data[50:, :2], data.target[50:] == 2  # True: virginica
 # %%
 # Ten random samples of twenty flowers are used for training, one after the other. The other eighty
 # flowers are used for testing. Both models have the same kernel. scikit-learn's optimizer starts
-# from four points. If it ends at a bound of the kernel, so far out that another bound would make no
-# difference, scikit-learn's warning of it is not shown.
+# from four points. If it ends at a bound of the kernel, scikit-learn's warning is not shown: the
+# bounds are so far out that others would make no difference.
 
 warnings.filterwarnings("ignore", "The optimal value found", ConvergenceWarning)
 kernel = ConstantKernel(1.0, (1e-10, 1e10)) * RBF(1.0, (1e-5, 1e5))
@@ -61,9 +61,8 @@ print(f"averaging has the smaller log loss in {np.sum(np.less(averaged, optimize
 
 # %%
 # The maps show the probability of a virginica after the first sample, and the range of the
-# probabilities in the map. On the right, each line is
-# one sample. A classifier that gives each flower the probability one half has the log loss
-# :math:`\log 2 \approx 0.69`.
+# probabilities in the map. On the right, each line is one sample. A classifier that gives each
+# flower the probability one half has the log loss :math:`\log 2 \approx 0.69`.
 
 colors = LinearSegmentedColormap.from_list("kinds", ["#0072b2", "#ffffff", "#d55e00"])
 fig, axes = plt.subplots(
@@ -93,8 +92,8 @@ plt.show()
 # %%
 # Why do the maps differ? In the first sample the most likely variance of the latent function is
 # small and the most likely length-scale is short, so that all probabilities are close to one half:
-# the optimum says that sepals hardly have information about the kind. With a larger variance and a
-# longer length-scale they do have information, and the observed kinds are more than half as likely:
+# at the optimum, sepals say hardly anything about the kind. With a larger variance and a longer
+# length-scale they say much, and the observed kinds are more than half as likely as at the optimum:
 
 point = models["optimized (scikit-learn)"].fit(X[shown], y[shown])[-1]
 other = ConstantKernel(1.0) * RBF(2.0)

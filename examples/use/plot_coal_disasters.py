@@ -44,8 +44,8 @@ print(model.diagnostics_)
 # %%
 # Draws of the log rate are whole functions. So any function of the rate has a posterior
 # distribution: here, how much the rate decreased, and in which year it decreased fastest. In
-# disasters per year, that was most likely between 1875 and 1900. In per cent of the current rate,
-# it may also have been in the years about 1947, when the mines were nationalized.
+# disasters per year, the fastest decrease was most likely between 1875 and 1900. In per cent of the
+# current rate, it may also have been about 1947, when the mines were nationalized.
 
 log_rate = model.latent_samples_.reshape(-1, len(years))
 rate = np.exp(log_rate)

@@ -52,7 +52,7 @@ comparison = compare_evidence(models)
 print(comparison)
 
 # %%
-# The log loss of test rows. The errors of elpd and of the loss are those over the choice of rows.
+# The log loss of test rows. The errors of elpd and of the loss are standard errors over rows.
 
 losses = {}
 for name, model in models.items():

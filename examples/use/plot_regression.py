@@ -3,8 +3,8 @@ Calibrated intervals from a few rows, and outliers
 ==================================================
 
 A Gaussian process with optimized hyper-parameters treats them as known. With 30 rows they are
-uncertain. On random training sets from the diabetes data, the intervals of scikit-learn's
-`GaussianProcessRegressor` are compared with those of `BayesianGPRegressor`. Then some targets are
+uncertain. On random training sets from the diabetes data, this example compares the intervals of
+scikit-learn's `GaussianProcessRegressor` and of `BayesianGPRegressor`. Then some targets are
 replaced by wrong values, and Student-t noise makes the fit robust to them.
 """
 

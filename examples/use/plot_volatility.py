@@ -41,9 +41,9 @@ model = BayesianGPVolatilityRegressor(
 print(model.diagnostics_)
 
 # %%
-# Leave-one-out densities of the days, compared with those of a normal distribution with a constant
-# standard deviation. If the Pareto k of a day is above 0.7, its density is only estimated roughly;
-# the figure marks such days.
+# The leave-one-out density of each day is compared with the density under a normal distribution
+# with a constant standard deviation. If the Pareto k of a day is above 0.7, its density is only
+# estimated roughly; the figure marks such days.
 
 loo = model.loo()
 print(loo)

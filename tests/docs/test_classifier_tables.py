@@ -38,3 +38,10 @@ def test_the_worst_fit_is_shown(shown):
     text = shown("convergence", good, bad, row(20, "SVM", 40))
     words = ("70", "1.200 (a, 50 rows)", "- 12", "SVM")
     assert [text.count(word) for word in words] == [1, 1, 1, 0]
+
+
+def test_a_score_has_a_table_of_its_main_methods_and_one_of_the_others(shown):
+    rows = row(20, "default", 40), row(20, "SVM", 40), row(20, "boosting", 40, log_loss=0.4)
+    main, others = shown("log_loss", *rows), shown("log_loss_others", *rows)
+    assert [main.count(word) for word in ("default", "SVM", "boosting")] == [1, 1, 0]
+    assert [others.count(word) for word in ("default", "SVM", "boosting")] == [1, 0, 1]
