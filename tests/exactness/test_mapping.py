@@ -191,24 +191,24 @@ MOVES = (
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_moves_keep_their_target(name):
+def test_mapped_moves_keep_their_target_short_run(name):
     move, n_steps = MOVES[name]
     assert least_p_value(move, "short", n_steps) > LEVEL
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", MOVES)
-def test_moves_keep_their_target_at_length(name):
+def test_mapped_moves_keep_their_target(name):
     assert least_p_value(MOVES[name][0], "long") > LEVEL
 
 
 @pytest.mark.parametrize(("scheme", "n_marked"), [("discretizing", 3), ("tempered", 0)])
-def test_moves_by_coordinate_mark_as_many_points_each(scheme, n_marked):
+def test_mapped_moves_of_each_coordinate_mark_equally_many_points(scheme, n_marked):
     move = one_coordinate_after_the_other(scheme)
     assert [count_marked(part) for part in move.moves] == [n_marked] * 2
 
 
-def test_marked_points_are_draws_too():
+def test_marked_points_have_the_law_of_the_target():
     """All points at which the mark was, of replicates that begin with the target."""
     rng = np.random.default_rng(seeded())
     root = np.linalg.cholesky(TARGET)
@@ -226,7 +226,7 @@ def test_marked_points_are_draws_too():
 # --- the schemes are one where the paper says so --------------------------------------------------
 
 
-def test_one_move_over_an_even_number_of_updates_is_a_tempered_transition():
+def test_mapping_with_one_move_equals_a_tempered_transition():
     """r = 1, s = 2 k, a reversible R: the same law of where a step leads; Wang & Neal, section 4.
 
     From one point, with an exact target: both propose 2 k updates by R and accept alike.
@@ -282,7 +282,7 @@ def schemes(exact_kind, model, **settings):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("scheme", ["map", "tempered"])
-def test_a_poor_approximation_leaves_the_joint_law_of_a_classifier(scheme):
+def test_moves_by_a_poor_cheap_posterior_keep_the_joint_law(scheme):
     """Particles are renewed with theta, and kept with it."""
 
     def set_up(model: LatentGP, rng):
@@ -306,7 +306,7 @@ def settled(transition, model, seed, n_steps):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("scheme", ["map", "tempered"])
-def test_chains_agree_with_quadrature(scheme):
+def test_chains_led_by_a_poor_cheap_posterior_agree_with_quadrature(scheme):
     """Chains with a poor pi* against a grid over three hyper-parameters."""
     rng = np.random.default_rng(3)
     X = np.linspace(0.0, 3.0, 12)[:, None]

@@ -78,7 +78,7 @@ def mixtures(fitted):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_spread_is_that_of_a_new_target(fitted, mixtures, name):
+def test_predicted_std_is_that_of_the_predictive_mixture(fitted, mixtures, name):
     point, std = fitted(name).predict(X_NEW, return_std=True, **asked(name))
     mean = mixtures[name].average(lambda law: law.mean())
     square = mixtures[name].average(lambda law: law.var() + law.mean() ** 2)
@@ -91,7 +91,7 @@ def test_spread_is_that_of_a_new_target(fitted, mixtures, name):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_quantiles_are_those_of_the_mixture(fitted, mixtures, name):
+def test_predicted_quantiles_are_those_of_the_predictive_mixture(fitted, mixtures, name):
     _, found = fitted(name).predict(X_NEW, return_quantiles=PROBABILITIES, **asked(name))
     assert found.shape == (len(PROBABILITIES), len(X_NEW))
     for probability, values in zip(PROBABILITIES, found, strict=True):
@@ -104,7 +104,7 @@ def test_quantiles_are_those_of_the_mixture(fitted, mixtures, name):
 
 
 @pytest.mark.parametrize("name", ["student_t", "poisson"])
-def test_few_terms_of_a_distribution_function_are_as_good_as_all(models, name, monkeypatch):
+def test_quantiles_by_few_terms_agree_with_those_by_all(models, name, monkeypatch):
     """Each theta has fifty or more, and a few of them stand for those."""
     est = models(name).model
     rows = X_NEW[[2]]
@@ -119,7 +119,7 @@ def test_few_terms_of_a_distribution_function_are_as_good_as_all(models, name, m
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_quantiles_of_counts_are_those_of_their_probabilities(fitted, name):
+def test_quantiles_of_counts_agree_with_their_probabilities(fitted, name):
     counts = np.arange(45)
     rows, exposure = X_NEW[[0, 2]], np.array([0.3, 0.8])
     at_most = np.cumsum(fitted(name).predict_count_proba(rows, counts, exposure), axis=1)
@@ -129,7 +129,7 @@ def test_quantiles_of_counts_are_those_of_their_probabilities(fitted, name):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_draws_have_the_law_of_new_targets(fitted, mixtures, name):
+def test_sample_y_has_the_predictive_law(fitted, mixtures, name):
     draws = fitted(name).sample_y(X_NEW, 6000, **asked(name))
     assert draws.shape == (4, 6000)
     if name in COUNTS:
@@ -142,7 +142,7 @@ def test_draws_have_the_law_of_new_targets(fitted, mixtures, name):
 
 
 @pytest.mark.parametrize("name", LABELS)
-def test_draws_of_labels_have_their_probabilities(fitted, name):
+def test_sample_y_of_labels_has_the_predicted_probabilities(fitted, name):
     est = fitted(name)
     draws = est.sample_y(X_NEW, 6000)
     assert draws.shape == (4, 6000)
@@ -153,7 +153,7 @@ def test_draws_of_labels_have_their_probabilities(fitted, name):
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, *LABELS])
-def test_draws_belong_to_a_seed_and_to_a_row(fitted, name):
+def test_predictive_draws_are_reproduced_by_their_seed(fitted, name):
     est = fitted(name)
     draws = est.sample_y(X_NEW, 5)
     assert_array_equal(draws, est.sample_y(X_NEW, 5, random_state=0))
@@ -165,7 +165,7 @@ def test_draws_belong_to_a_seed_and_to_a_row(fitted, name):
 
 
 @pytest.mark.parametrize("name", ORDERED)
-def test_quantiles_of_ordered_labels(fitted, name):
+def test_quantiles_of_ordered_labels_agree_with_their_probabilities(fitted, name):
     est = fitted(name)
     labels, found = est.predict(X_NEW, return_quantiles=PROBABILITIES)
     p = est.predict_proba(X_NEW)
@@ -180,7 +180,7 @@ def test_quantiles_of_ordered_labels(fitted, name):
         assert np.all(below < probability)
 
 
-def test_spread_of_ordered_labels(fitted):
+def test_std_of_ordered_labels_is_that_of_their_probabilities(fitted):
     est = fitted("ordinal")
     _, std, quantiles = est.predict(X_NEW, return_std=True, return_quantiles=0.5)
     assert quantiles.shape == (1, 4)
@@ -192,12 +192,12 @@ def test_spread_of_ordered_labels(fitted):
 
 
 @in_one_test("name", [*NUMBERS, "ordinal"])
-def test_impossible_probabilities_of_quantiles_are_named(fitted, name):
+def test_impossible_probabilities_of_quantiles_are_refused(fitted, name):
     with pytest.raises(ValueError, match="return_quantiles must be probabilities"):
         fitted(name).predict(X_NEW, return_quantiles=[0.5, 1.0])
 
 
-def test_labels_of_one_against_the_rest_have_no_joint_law(models):
+def test_one_vs_rest_refuses_sample_y(models):
     est = models("one_vs_rest").model
     with pytest.raises(ValueError, match=r"sample_y is defined for two classes.*estimators_\[k\]"):
         est.sample_y(X_NEW)
@@ -208,7 +208,7 @@ def test_labels_of_one_against_the_rest_have_no_joint_law(models):
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, *LABELS])
-def test_covariance_of_the_latent_function(fitted, mixtures, name):
+def test_latent_covariance_agrees_with_variances_and_brute_force(fitted, mixtures, name):
     est = fitted(name)
     mean, var = est.latent_mean_and_variance(X_NEW)
     same, cov = est.latent_mean_and_variance(X_NEW, return_cov=True)
@@ -223,7 +223,7 @@ def test_covariance_of_the_latent_function(fitted, mixtures, name):
 
 
 @pytest.mark.parametrize("name", ["regressor", "student_t"])
-def test_covariance_of_new_targets(fitted, name):
+def test_predictive_covariance_is_the_latent_covariance_plus_noise(fitted, name):
     est = fitted(name)
     mean, std, quantiles = est.predict(X_NEW, return_std=True, return_quantiles=[0.3])
     same, cov, again = est.predict(X_NEW, return_cov=True, return_quantiles=[0.3])
@@ -238,7 +238,7 @@ def test_covariance_of_new_targets(fitted, name):
         assert abs(z_score(away[i] * away[j], cov[i, j])) < Z_LIMIT
 
 
-def test_covariance_is_refused_where_it_is_not_that_of_the_latent_function(fitted):
+def test_return_cov_is_refused_with_return_std_and_for_other_likelihoods(fitted):
     with pytest.raises(RuntimeError, match="At most one of return_std and return_cov"):
         fitted("regressor").predict(X_NEW, return_std=True, return_cov=True)
     counts = BayesianGPPoissonRegressor()._likelihoods["poisson"]()
@@ -250,7 +250,7 @@ def test_covariance_is_refused_where_it_is_not_that_of_the_latent_function(fitte
         est.predict(X_NEW, return_cov=True)
 
 
-def test_covariance_for_a_softmax(models):
+def test_latent_covariance_of_a_softmax_has_one_matrix_per_class(models):
     est = models("softmax").model
     mean, var = est.latent_mean_and_variance(X_NEW)
     same, cov = est.latent_mean_and_variance(X_NEW, return_cov=True)
@@ -263,7 +263,7 @@ def test_covariance_for_a_softmax(models):
 
 
 @short_chains()
-def test_noise_variances_of_training_rows_stay_with_them():
+def test_predictive_covariance_adds_the_fixed_noise_in_units_of_y():
     quick = {**SETTINGS["asis"], "n_warmup": 2, "n_draws": 2}
     est = BayesianGPRegressor(likelihood=Gaussian(0.1, fixed=True), **quick)
     est.fit(X, CASES["regressor"][1])
