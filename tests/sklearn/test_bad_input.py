@@ -139,14 +139,17 @@ IMPOSSIBLE_VALUES = {
     "random_state": (r"None, an integer from 0 to 2\*\*32 - 1", [-1, 1.5, "seed"]),
     "checkpoint": ("None or the path of a file", [3, "", b""]),
     "multi_class": (r"one of \[.*\]", ["one_vs_one"]),
-    "priors": ("a mapping from hyper-parameter name", [stats.gamma(2.0), "gamma"]),
+    "priors": (
+        'a mapping from hyper-parameter name .*"paper", "sparse" or None',
+        [stats.gamma(2.0), "papers", 3.0, ["k1__constant_value"]],
+    ),
     "likelihood": (r"one of \['logit', 'probit'\] or a Likelihood", ["cauchit", None, Probit]),
     "sampler": (
         r"one of \[.*'marginal', .*'pm'.*\] or a Sampler",
         ["nuts", WALK.__class__, ["pm"]],
     ),
     "approximation": (r"one of \['auto', 'ep', 'laplace'\] or a Approx", ["variational", EP]),
-    "kernel": ("a scalar-valued covariance", ["rbf", RBF, CompoundKernel([RBF(), RBF()])]),
+    "kernel": ("a scalar-valued covariance", ["rbf", 1.0, RBF, CompoundKernel([RBF(), RBF()])]),
 }
 
 
@@ -231,6 +234,10 @@ NAMES = r"it has \['k1__constant_value', 'k2__length_scale'\]"
         (
             {"kernel": ConstantKernel() * RBF([1.0, 1.0, 1.0])},
             "'k2__length_scale' has 3 elements but X has 2 features: give it one element, or one",
+        ),
+        (
+            {"kernel": ConstantKernel() * RBF(np.ones(4), "fixed")},
+            "'k2__length_scale' has 4 elements but X has 2 features",
         ),
         ({"kernel": RBF(), "ard": True}, "ard=True only concerns the default kernel.*ard=False"),
         (
@@ -371,6 +378,7 @@ class WithoutPrefix(OwnKernel):
 
 
 ONES = np.ones(2)
+NO_LOG = "start value that is not positive and finite.*"
 BAD_KERNELS = [
     (Matern(nu=0), "'nu' must be positive; got 0"),
     (ConstantKernel() * Matern(nu=np.nan), "'k2__nu' must be positive; got nan"),
@@ -381,8 +389,9 @@ BAD_KERNELS = [
     (RBF("a"), "'length_scale' must be a number; got 'a'"),
     (RBF([]), r"'length_scale' must be a number; got \[\]"),
     (RBF([1.0, "a"]), "'length_scale' must be a number"),
-    (RBF(np.nan), "start value that is not positive and finite.*'length_scale' is nan"),
-    (RBF([1.0, np.inf]), "start value that is not positive and finite.*'length_scale'"),
+    (RBF(np.nan), f"{NO_LOG}'length_scale' is nan"),
+    (ConstantKernel() * RBF(np.inf), f"{NO_LOG}'k2__length_scale' is inf"),
+    (ConstantKernel() * RBF([1.0, 0.0]), rf"{NO_LOG}'k2__length_scale' is \[1.0, 0.0\]"),
     (RBF(np.nan, "fixed"), "'length_scale' is fixed at nan"),
     (ConstantKernel() * RBF(0.0, "fixed"), "not finite in row 0 of X"),
     (RationalQuadratic(ONES), "'length_scale' must be one number; got "),
@@ -414,7 +423,8 @@ BAD_KERNELS = [
     (NotANumber(), r"NotANumber\(\) is not finite in row 0 of X"),
     (Indefinite(), r"Indefinite\(\) is no covariance.*positive semidefinite"),
     (Failing(), r"Failing\(\) cannot be evaluated.*RuntimeError: on purpose"),
-    (ConstantKernel(0.0) * RBF(), "start value that is not positive and finite"),
+    (ConstantKernel(0.0) * RBF(), f"{NO_LOG}'k1__constant_value' is 0.0"),
+    (ConstantKernel(-1.0) * RBF(), f"{NO_LOG}'k1__constant_value' is -1.0"),
     (DotProduct(0.0), "start value that is not positive.*'sigma_0'"),
     (ConstantKernel(0.0, "fixed") * RBF(), "no variance at any training row"),
 ]

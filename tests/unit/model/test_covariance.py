@@ -5,11 +5,9 @@ import pickle
 import tracemalloc
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import (
     RBF,
-    CompoundKernel,
     ConstantKernel,
     DotProduct,
     Exponentiation,
@@ -22,7 +20,6 @@ from sklearn.gaussian_process.kernels import (
 from skgpmcmc.model import (
     Covariance,
     CrossCovariance,
-    check_kernel,
     default_kernel,
     make_covariance,
     variance_position,
@@ -373,30 +370,7 @@ def test_pickled_covariances_are_small_and_equal(name):
     assert restored.names == covariance.names
 
 
-# --- refusals -------------------------------------------------------------------------------------
-
-
-NO_LOG = "start value that is not positive and finite.*"
-
-
-@in_one_test(
-    ("kernel", "message"),
-    [
-        *((wrong, "kernel must be a scalar-valued covariance") for wrong in ("rbf", 1.0, RBF)),
-        (CompoundKernel([RBF(), RBF()]), "kernel must be a scalar-valued covariance"),
-        *(
-            (ConstantKernel() * RBF(np.ones(4), bounds), "'k2__length_scale' has 4 elements but")
-            for bounds in ((1e-5, 1e5), "fixed")
-        ),
-        (ConstantKernel(0.0) * RBF(), f"{NO_LOG}'k1__constant_value' is 0.0"),
-        (ConstantKernel(-1.0) * RBF(), f"{NO_LOG}'k1__constant_value' is -1.0"),
-        (ConstantKernel() * RBF(np.inf), f"{NO_LOG}'k2__length_scale' is inf"),
-        (ConstantKernel() * RBF([1.0, 0.0, 1.0]), rf"{NO_LOG}is \[1.0, 0.0, 1.0\]"),
-    ],
-)
-def test_check_kernel_refuses_kernels_that_do_not_fit_the_inputs(kernel, message):
-    with pytest.raises(ValueError, match=message):
-        check_kernel(kernel, D)
+# --- the default ----------------------------------------------------------------------------------
 
 
 def test_default_kernel_is_a_constant_times_rbf():

@@ -458,12 +458,6 @@ def test_estimators_report_the_priors_in_use(estimator, y):
     assert not np.array_equal(ours.theta_samples_, papers.theta_samples_)
 
 
-@in_one_test("wrong", ["papers", 3.0, ["k1__constant_value"]])
-def test_priors_of_a_wrong_type_are_refused(wrong):
-    with pytest.raises(ValueError, match=r'priors must be a mapping .* "paper", "sparse" or None'):
-        BayesianGPClassifier(priors=wrong).fit(X, X[:, 0] > 0.0)
-
-
 # --- the table ------------------------------------------------------------------------------------
 
 
