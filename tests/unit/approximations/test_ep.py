@@ -303,10 +303,12 @@ def test_a_gradient_costs_one_product_after_the_fit():
 
 
 def test_updates_that_grow_are_damped():
-    """Strong correlations make undamped parallel updates overshoot; halving brings them back."""
-    X, y = toy_classes(25, 2, seed=3)
-    fit = EP(tol=1e-6, max_sweeps=300, damping=1.0).fit(make_model(X, y), np.array([4.0, 0.0]))
-    assert fit.converged
+    """Undamped sweeps do not converge here; with the damping reversed they take twice as long."""
+    for seed in range(4):
+        X, y = toy_classes(40, 2, seed=seed)
+        fit = EP(tol=1e-6, damping=1.0).fit(make_model(X, y, "logit"), np.array([9.0, 3.0]))
+        assert fit.converged
+        assert fit.n_iterations < 20
 
 
 @pytest.mark.parametrize(("likelihood", "most"), [(Probit(), 22), (Poisson(), 18)])
