@@ -34,6 +34,6 @@ def test_width_check_finds_a_page_that_is_too_wide(check_widths, tmp_path):
 
 
 def test_width_check_is_skipped_without_a_browser(check_widths, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(check_widths, "BROWSERS", ("no-such-browser",))
+    monkeypatch.setenv("PATH", "")
     assert check_widths.main(str(tmp_path)) == 0
     assert capsys.readouterr().out == "skipped: no Chromium\n"

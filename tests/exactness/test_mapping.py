@@ -4,6 +4,7 @@
 """
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -124,6 +125,10 @@ class Layered(NamedTuple):
         return Spot(position, self.power * spot.log_density)
 
 
+#: What a target in the plane needs of a model.
+PLANE = SimpleNamespace(hyperprior=SimpleNamespace(log_prob=lambda theta: 0.0))
+
+
 def two_layers(operator):
     return (Layer(CheapNormal(), operator), Layer(Layered(0.4), operator))
 
@@ -148,9 +153,9 @@ def least_p_value(transition, length, n_steps=2):
     for n_replicates in (N_REPLICATES[length] // 2, N_REPLICATES[length]):
         while len(ends) < n_replicates:
             theta = root @ rng.standard_normal(2)
-            state = transition.start(None, theta, rng)
+            state = transition.start(PLANE, theta, rng)
             for _ in range(n_steps):
-                state, _ = transition.step(None, state, rng)
+                state, _ = transition.step(PLANE, state, rng)
             ends.append(state.theta)
         first, second = np.array(ends).T
         along = (first + second) / np.sqrt(2.0 * 1.6)  # standard normal
@@ -158,12 +163,6 @@ def least_p_value(transition, length, n_steps=2):
         if p_value > 0.1 or 2.0 * p_value < LEVEL:
             break
     return 2.0 * p_value
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_rejected_by_a_model(monkeypatch):
-    """The target in the plane has no model."""
-    monkeypatch.setattr("skgpmcmc.transitions.metropolis.rejection_info", lambda *_: None)
 
 
 def one_coordinate_after_the_other(scheme):
@@ -215,8 +214,8 @@ def test_marked_points_have_the_law_of_the_target():
     transition = discretizing(OPERATORS["random walk"], 4, 1)
     marked = []
     for _ in range(1500):
-        state = transition.start(None, root @ rng.standard_normal(2), rng)
-        _, info = transition.step(None, state, rng)
+        state = transition.start(PLANE, root @ rng.standard_normal(2), rng)
+        _, info = transition.step(PLANE, state, rng)
         assert info.marked.shape == (4, 2)
         marked.append(info.marked[rng.integers(4)])
     for x in np.transpose(marked):
@@ -237,7 +236,7 @@ def test_mapping_with_one_move_equals_a_tempered_transition():
     rng = np.random.default_rng(seeded())
     begin = Place(np.array([0.8, -0.4]), normal_log_density((0.8, -0.4), PRECISION))
     ends = [
-        np.array([transition.step(None, begin, rng)[0].theta for _ in range(3000)])
+        np.array([transition.step(PLANE, begin, rng)[0].theta for _ in range(3000)])
         for transition in (one, other)
     ]
     for x, y in zip(*(end.T for end in ends), strict=True):

@@ -45,7 +45,7 @@ from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
 from skgpmcmc.chain.segment import no_density_message
 from skgpmcmc.estimators import _base
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.model import HyperPrior, default_hyperprior
+from skgpmcmc.model import default_hyperprior
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.samplers import (
     Ancillary,
@@ -57,7 +57,6 @@ from skgpmcmc.samplers import (
     Sufficient,
     TemperedTransitions,
 )
-from skgpmcmc.transitions.metropolis import MarginalMetropolis
 
 from ..helpers import in_one_test, make_model, short_chains
 from .conftest import unchanged
@@ -539,33 +538,38 @@ def test_table_of_text_is_refused_with_the_reason(table, kind, why):
         BayesianGPClassifier(**QUICK).fit(table, Y)
 
 
-def no_state(*arguments):
-    return None
+class WithoutFactor(EP):
+    """An approximation that finds K singular everywhere."""
+
+    def fit(self, model, theta, start=None):
+        raise NotPositiveDefiniteError("on purpose")
 
 
-def no_factor(*arguments):
-    raise NotPositiveDefiniteError("on purpose")
+class StartAlone(stats.rv_continuous):
+    """A distribution whose density is zero everywhere but at the start value of the kernel."""
 
+    def _pdf(self, x):
+        return np.where(x == 1.0, 1.0, 0.0)
 
-def no_prior_mass(self, theta):
-    return -np.inf
+    def _cdf(self, x):
+        return np.clip(x - 2.0, 0.0, 1.0)
+
+    def _ppf(self, q):
+        return 2.0 + q
 
 
 @pytest.mark.parametrize(
-    ("moves", "owner", "name", "failing"),
+    ("moves", "failing"),
     [
-        ("random_walk", MarginalMetropolis, "start", no_state),
-        ("random_walk", EP, "fit", no_factor),
-        ("emulated", EP, "fit", no_factor),
-        ("emulated", HyperPrior, "log_prob", no_prior_mass),
+        ("random_walk", {"approximation": WithoutFactor()}),
+        ("emulated", {"approximation": WithoutFactor()}),
+        ("emulated", of_length_scale(StartAlone(a=0.0, name="odd")())),
     ],
+    ids=["random walk, no factor", "no factor", "no prior mass"],
 )
-def test_failing_chain_names_theta_and_leaves_the_earlier_fit(
-    moves, owner, name, failing, fits, monkeypatch
-):
+def test_failing_chain_names_theta_and_leaves_the_earlier_fit(moves, failing, fits):
     model = copy.copy(fits["BayesianGPClassifier"])
-    model.set_params(sampler=PseudoMarginal(moves=moves), approximation="ep")
-    monkeypatch.setattr(owner, name, failing)
+    model.set_params(sampler=PseudoMarginal(moves=moves), **{"approximation": "ep", **failing})
     message = r"No chain can start.*\{.*'k2__length_scale': .*\}"
     with unchanged(model), pytest.raises(RuntimeError, match=message):
         model.fit(X, Y)

@@ -145,7 +145,7 @@ def test_known_noise_enters_the_model_in_normalized_units():
     rows = np.linspace(0.1, 2.0, N)
     reg = BayesianGPRegressor(FIXED, alpha=0.3, **QUICK).fit(X, Y, noise_variance=rows)
     likelihood, row_of = reg._predictor.model.likelihood, reg._rows.row_of
-    _, scale = reg._units  # is tested in test_scale_of_targets.py
+    _, scale = reg._units  # which `tests/unit/estimators/test_noise.py` tests
     assert_allclose(likelihood.row_variance[row_of], rows / scale**2, rtol=1e-12)
     assert likelihood.alpha == pytest.approx(0.3 / scale**2, rel=1e-12)
 

@@ -16,6 +16,7 @@ from skgpmcmc.setup.estimates import calibrate_estimates
 from skgpmcmc.setup.report import EmulatorSettings
 
 from ...helpers import Watched, make_model, toy_classes
+from .emulator.test_design import Impossible
 
 SETTINGS = EmulatorSettings(0.1, 0.05, None, emulates=True)
 #: Log of the relative variance of a weight, that wants this number of draws.
@@ -82,10 +83,10 @@ def test_every_probe_has_its_own_random_stream(known):
     assert sum(found.mixture({"walk": None}, 0.03).probabilities) == pytest.approx(1.0)
 
 
-def test_calibration_of_estimates_fails_if_no_probe_has_a_likelihood(known, monkeypatch):
-    monkeypatch.setattr(estimates, "estimate_at", lambda *of: None)
+def test_calibration_of_estimates_fails_if_no_probe_has_a_likelihood(known):
+    impossible = known.model.with_observations(likelihood=Impossible())
     with pytest.raises(RuntimeError, match="No chain can start"):
-        calibrate_estimates(known, SETTINGS, InProcessExecutor())
+        calibrate_estimates(replace(known, model=impossible), SETTINGS, InProcessExecutor())
 
 
 def test_calibration_of_estimates_is_not_made_in_part(known):
