@@ -414,8 +414,13 @@ def test_short_joint_test_catches_wrong_alternating_moves(name):
     check_caught(QUICK[test].report(twin))
 
 
+#: Of the twins of one move, the easy ones that the short test catches show nothing more at length.
+HARD = {right for name, (right, _) in WRONG.items() if name not in SHORT}
+AT_LENGTH = [name for name, (right, _) in WRONG.items() if name not in SHORT or right not in HARD]
+
+
 @pytest.mark.statistical
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", AT_LENGTH)
 def test_joint_test_catches_wrong_alternating_moves(name):
     right, twin = WRONG[name]
     check_caught(JOINT[right].report(twin))
