@@ -433,7 +433,7 @@ class ApproximationSuite:
 
     @both_links
     @pytest.mark.parametrize("kernel", GRADIENT_KERNELS.values(), ids=GRADIENT_KERNELS.keys())
-    def test_gradient(self, likelihood, kernel):
+    def test_gradient_of_the_evidence_equals_finite_differences(self, likelihood, kernel):
         X, y = toy_classes(12, 2, seed=3)
         model = make_model(X, y, likelihood, kernel)
         theta = kernel.theta + np.linspace(0.8, -0.6, len(kernel.theta))
@@ -443,7 +443,7 @@ class ApproximationSuite:
         assert fit.converged
         assert relative_error(refined.gradient(model, fit), expected) < 1e-5
 
-    def test_gaussian_noise_is_exact(self):
+    def test_gaussian_noise_gives_the_exact_posterior(self):
         rng = np.random.default_rng(0)
         X, y = rng.uniform(size=(10, 2)), rng.standard_normal(10)
         model = make_model(X, y, GaussianNoise(0.4))
@@ -457,7 +457,9 @@ class ApproximationSuite:
         assert_allclose(q.precision, 1.0 / 0.4, rtol=1e-8)
 
     @in_one_test(("n_inputs", "log_length"), [(2, -0.5), (9, -0.5), (12, 3.0), (12, 9.0)])
-    def test_gaussian_noise_is_exact_where_K_is_singular(self, n_inputs, log_length):
+    def test_gaussian_noise_gives_the_exact_posterior_where_K_is_singular(
+        self, n_inputs, log_length
+    ):
         """Few inputs for twelve rows, or long length-scales."""
         rng = np.random.default_rng(0)
         X, y = rng.uniform(size=(n_inputs, 2)), rng.standard_normal(12)
@@ -478,7 +480,7 @@ class ApproximationSuite:
         assert_allclose(fit.q.prior.unwhiten(v), draws, atol=1e-8)
 
     @both_links
-    def test_order_of_the_points_does_not_matter(self, likelihood):
+    def test_order_of_the_points_does_not_change_the_fit(self, likelihood):
         X, y = toy_classes(20, 2, seed=4)
         order = np.random.default_rng(0).permutation(20)
         theta = np.array([1.0, -0.7])
@@ -491,7 +493,7 @@ class ApproximationSuite:
         assert_allclose(fits[1].q.precision, fits[0].q.precision[order], atol=1e-9)
 
     @both_links
-    def test_names_of_the_classes_do_not_matter(self, likelihood):
+    def test_exchanged_classes_change_only_the_sign_of_the_fit(self, likelihood):
         X, y = toy_classes(20, 2, seed=4)
         theta = np.array([1.0, -0.7])
         one, other = (
@@ -501,7 +503,7 @@ class ApproximationSuite:
         assert other.log_evidence == pytest.approx(one.log_evidence, abs=1e-12)
         assert_allclose(other.q.weights, -one.q.weights, atol=1e-12)
 
-    def test_points_that_say_nothing_change_nothing(self):
+    def test_points_without_information_do_not_change_the_fit(self):
         """W = 0 rows: the evidence is that of the other points, the mean there a prediction."""
         X, y = toy_classes(20, 2, seed=5)
         y[12:] = 0.0
@@ -515,7 +517,7 @@ class ApproximationSuite:
         assert_allclose(every.q.marginal_variance[12:], moments.var, atol=1e-8)
 
     @both_links
-    def test_one_point_repeated(self, likelihood):
+    def test_repeated_point_agrees_with_quadrature_of_one_value(self, likelihood):
         """K of rank one."""
         model = make_model(np.ones((6, 2)), [1.0, 1.0, 1.0, 1.0, -1.0, -1.0], likelihood)
         fit = self.approximation.with_tolerance().fit(model, np.array([1.0, 0.0]))
@@ -534,7 +536,7 @@ class ApproximationSuite:
     @both_links
     @pytest.mark.parametrize("log_length", [-4.0, 0.0, 4.0])
     @pytest.mark.parametrize("log_constant", [-8.0, 8.0])
-    def test_extreme_latent_scales(self, likelihood, log_length, log_constant):
+    def test_fit_converges_at_extreme_scales(self, likelihood, log_length, log_constant):
         X, y = toy_classes(25, 2, seed=3)
         model = make_model(X, y, likelihood)
         q, log_evidence, converged, _ = self.approximation.fit(
@@ -548,7 +550,7 @@ class ApproximationSuite:
         assert np.isfinite(q.sample(np.random.default_rng(0), 3).f).all()
 
     @both_links
-    def test_far_in_the_tails_of_any_prior_nothing_breaks(self, likelihood):
+    def test_fit_is_finite_or_refused_far_in_the_tails_of_a_prior(self, likelihood):
         """A random walk may propose such a theta; the prior rejects it if it gets a number."""
         X, y = toy_classes(25, 2, seed=3)
         model = make_model(X, y, likelihood)
@@ -561,7 +563,7 @@ class ApproximationSuite:
                     continue
                 assert fit.log_evidence < 0.0  # not NaN either
 
-    def test_the_result_depends_on_theta_alone(self):
+    def test_fit_depends_on_theta_alone(self):
         """A fit elsewhere in between must leave no trace (no warm starts)."""
         X, y = toy_classes(20, 2, seed=6)
         model = make_model(X, y)
@@ -573,7 +575,7 @@ class ApproximationSuite:
         assert_array_equal(second.q.weights, first.q.weights)
         assert_array_equal(second.q.precision, first.q.precision)
 
-    def test_the_default_tolerance_is_good_for_a_chain(self):
+    def test_default_tolerance_leaves_a_small_error_of_the_evidence(self):
         """The error of a log evidence has to be small beside the noise of its estimates."""
         X, y = toy_classes(40, 2, seed=7)
         model = make_model(X, y)
@@ -584,7 +586,7 @@ class ApproximationSuite:
             )
             assert loose == pytest.approx(tight, abs=0.01)
 
-    def test_refined_is_at_least_as_tight(self):
+    def test_with_tolerance_never_loosens_the_tolerance(self):
         refined = self.approximation.with_tolerance()
         assert type(refined) is type(self.approximation)
         assert refined.tol < self.approximation.tol
@@ -592,11 +594,11 @@ class ApproximationSuite:
         assert self.approximation.with_tolerance(1e-8).tol == 1e-8
 
     @pytest.mark.parametrize("tol", [0.0, -1.0, np.nan, np.inf])
-    def test_an_impossible_tolerance_is_named(self, tol):
+    def test_impossible_tolerance_is_refused_by_name(self, tol):
         with pytest.raises(ValueError, match=rf"tol must be a number in \(0, inf\); got {tol}"):
             type(self.approximation)(tol=tol).check()
 
-    def test_good_values_pass(self):
+    def test_check_accepts_possible_settings(self):
         self.approximation.check()
         self.approximation.with_tolerance().check()
 

@@ -28,7 +28,7 @@ def page():
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_what_the_page_arrives_at_passes(page, name):
+def test_final_classes_of_the_page_pass_check_likelihood(page, name):
     check_likelihood(page[name](), TARGETS[name])
 
 
@@ -56,7 +56,7 @@ OF_PARAMETERS = [
     [(name, mistake) for name in TARGETS for mistake in MISTAKES]
     + [("WaitingTime", mistake) for mistake in OF_PARAMETERS],
 )
-def test_a_planted_mistake_is_refused(page, name, mistake):
+def test_check_likelihood_finds_each_planted_mistake(page, name, mistake):
     method, change, complaint = mistake
 
     class Wrong(page[name]):
@@ -70,7 +70,7 @@ def test_a_planted_mistake_is_refused(page, name, mistake):
         check_likelihood(wrong, TARGETS[name])
 
 
-def test_cuts_at_the_wrong_places_are_refused(page):
+def test_check_likelihood_finds_cuts_at_wrong_places(page):
     class Wrong(page["Cauchy"]):
         def bend(self, y):
             return Cuts(y[:, None] + 50.0 + page["PLACES"])
@@ -79,7 +79,7 @@ def test_cuts_at_the_wrong_places_are_refused(page):
         check_likelihood(Wrong(noise_scale=0.02), TARGETS["Cauchy"])
 
 
-def test_an_estimator_refuses_what_has_no_cuts(page):
+def test_estimator_refuses_a_likelihood_without_log_concavity_and_without_cuts(page):
     regressor = BayesianGPRegressor(likelihood=page["WithoutCuts"]())
     with pytest.raises(ValueError, match=r"is not log-concave, .* `bend` to return Cuts"):
         regressor.fit(np.arange(5.0)[:, None], np.arange(5.0))

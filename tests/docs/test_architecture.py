@@ -118,7 +118,7 @@ def reachable_files(path, room):
 FACADES = {("approximations/__init__.py", "hyperposterior")}
 
 
-def test_arrows_run_one_way():
+def test_imports_go_only_to_lower_subpackages():
     wrong = []
     for path in FILES:
         own = room_of(path)
@@ -131,7 +131,7 @@ def test_arrows_run_one_way():
     assert wrong == []
 
 
-def test_imports_are_found():
+def test_import_finder_sees_imports_of_every_kind():
     """The tests above would pass if none were."""
     within = PACKAGE / "prediction"
     assert within / "groups.py" in imported_files(within / "strategy.py")
@@ -142,7 +142,7 @@ def test_imports_are_found():
     assert PACKAGE / "parameterizations" / "__init__.py" in imported_files(samplers)
 
 
-def test_arrows_run_one_way_within_a_room():
+def test_no_file_imports_itself_through_files_of_its_subpackage():
     """No file leads back to itself, not even by imports for types only."""
     circles = [
         str(path.relative_to(PACKAGE))
@@ -152,7 +152,7 @@ def test_arrows_run_one_way_within_a_room():
     assert circles == []
 
 
-def test_no_file_imports_the_package_that_it_is_in():
+def test_no_file_imports_the_init_of_its_own_subpackage():
     """An `__init__` gathers the names of its files, which are to be imported from there."""
     wrong = []
     for path in FILES:
@@ -165,7 +165,7 @@ def test_no_file_imports_the_package_that_it_is_in():
     assert wrong == []
 
 
-def test_scikit_learn_stays_in_the_skin():
+def test_only_the_interface_and_kernel_adapter_import_scikit_learn():
     assert [
         (str(path.relative_to(PACKAGE)), module)
         for path in FILES
@@ -183,19 +183,19 @@ def attributes(*rooms):
                     yield (str(path.relative_to(PACKAGE)), node.lineno), node
 
 
-def test_K_and_its_factor_stay_behind_verbs():
+def test_only_model_and_numerics_read_K_and_its_factor():
     """A prior is what it does, so that one of low rank or with structure can take its place."""
     found = attributes("model", "numerics")
     assert [place for place, node in found if node.attr in ("K", "chol")] == []
 
 
-def test_only_public_scikit_learn():
+def test_no_private_module_of_scikit_learn_is_imported():
     """Modules with a leading underscore are scikit-learn's own business."""
     found = [(path.name, module) for path in FILES for module in sklearn_imports(path)]
     assert [own for own in found if "._" in own[1]] == []
 
 
-def test_warnings_go_through_one_function():
+def test_only_the_module_of_warnings_calls_warnings_warn():
     """`warn` of `_warnings` finds the line of the user; `warnings.warn` needs a number of calls."""
     found = attributes("_warnings")
     assert [place for place, node in found if ast.unparse(node) == "warnings.warn"] == []

@@ -15,14 +15,14 @@ def row(n, method, repeats, **more):
     return {"data": "a", "n": n, "method": method, "repeats": repeats, **scores, **more}
 
 
-def test_what_is_incomplete_is_named(shown):
+def test_list_of_incomplete_runs_names_method_data_and_count(shown):
     rows = row(20, "default", 40), row(50, "default", 40), row(20, "ARD", 40), row(50, "ARD", 31)
     assert shown("incomplete", *rows).strip() == "* ARD: a, 50 rows (31 of 40)."
     assert shown("incomplete", *rows[:3]).strip() == "* ARD: a, 50 rows (0 of 40)."
     assert shown("incomplete", *rows[:2], row(20, "SVM", 40), row(50, "SVM", 40)).strip() == "None."
 
 
-def test_a_method_with_fewer_training_sets_is_not_the_best(shown):
+def test_table_never_marks_a_method_with_missing_training_sets_as_best(shown):
     rows = (
         row(20, "default", 40),
         row(20, "EP ML", 40, log_loss=0.4),
@@ -32,7 +32,7 @@ def test_a_method_with_fewer_training_sets_is_not_the_best(shown):
     assert "**0.400**" in shown("log_loss", *rows)
 
 
-def test_the_worst_fit_is_shown(shown):
+def test_convergence_table_shows_the_worst_r_hat_and_ess(shown):
     good = row(20, "default", 40, r_hat=1.005, ess=400.0, poor=0)
     bad = row(50, "default", 30, r_hat=1.2, ess=12.0, poor=2)
     text = shown("convergence", good, bad, row(20, "SVM", 40))

@@ -73,7 +73,7 @@ def all_but(some, rest):
 @pytest.mark.parametrize(
     "name", all_but(["skgpmcmc.metrics", "skgpmcmc.baselines.svm"], with_examples(MODULES))
 )
-def test_examples_in_docstrings(name):
+def test_examples_in_docstrings_print_what_they_show(name):
     tests = doctest.DocTestFinder().find(importlib.import_module(name), name)
     assert sum(len(test.examples) for test in tests) > 0
     assert run_doctests(tests) == ""
@@ -85,7 +85,7 @@ def test_examples_in_docstrings(name):
     [page for page in PAGES if ">>> " in page.read_text("utf-8")],
     ids=lambda page: page.name,
 )
-def test_examples_in_pages(page):
+def test_examples_in_pages_print_what_they_show(page):
     text = page.read_text("utf-8")
     if ">>> from skfb" in text:
         pytest.importorskip("skfb")
@@ -97,7 +97,7 @@ EXAMPLES = sorted((ROOT / "examples").rglob("*.py"))
 TUTORIALS = sorted((ROOT / "tutorials").glob("*.py"))
 
 
-def test_an_example_needs_nothing_that_is_not_there():
+def test_examples_need_no_download_and_no_environment_variable():
     texts = {script.name: script.read_text("utf-8") for script in (*TUTORIALS, *EXAMPLES)}
     assert texts
     words = (DATA_VARIABLE, "fetch_", "environ")
@@ -156,7 +156,7 @@ def short_chains(monkeypatch):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("script", TUTORIALS, ids=lambda script: script.name)
-def test_tutorials(script, run_script):
+def test_tutorials_run_without_warnings(script, run_script):
     """As they stand: their fits converge."""
     run_script(script)
 
@@ -164,7 +164,7 @@ def test_tutorials(script, run_script):
 @pytest.mark.statistical
 @pytest.mark.parametrize("script", [pytest.param(s, marks=too_short, id=s.name) for s in EXAMPLES])
 @pytest.mark.usefixtures("short_chains")
-def test_example_scripts(script, run_script):
+def test_example_scripts_run_with_short_chains(script, run_script):
     """With short chains. When pages are built, chains that do not converge are errors."""
     run_script(script)
 
@@ -172,7 +172,7 @@ def test_example_scripts(script, run_script):
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:Chains (are|have):sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.usefixtures("short_chains")
-def test_the_example_of_exposure_has_one_mode(run_script):
+def test_posterior_of_the_exposure_example_has_one_mode(run_script):
     """Chains do not find a second one, at a length-scale of a millimeter, and do not say so."""
     model = run_script(ROOT / "examples" / "use" / "plot_exposure.py")["models"]["poisson"]
 
@@ -274,13 +274,13 @@ def errors_of(path, obj):
     return [f"{path}: {code}: {text}" for code, text in validate(path)["errors"] if code in wanted]
 
 
-def test_docstrings():
+def test_public_docstrings_follow_numpydoc():
     objects = public_objects()
     assert len(objects) > 1000
     assert [error for path, obj in objects.items() for error in errors_of(path, obj)] == []
 
 
-def test_the_check_of_docstrings_finds_mistakes():
+def test_docstring_check_finds_missing_docstrings_and_parameters():
     """Of a function that has none, and of one that leaves a parameter out."""
     assert errors_of("tests.docs.test_docs.undocumented", undocumented)
     errors = errors_of("tests.docs.test_docs.half_documented", half_documented)
@@ -307,7 +307,7 @@ def half_documented(first, second):
     return first
 
 
-def test_modules_say_what_they_hold():
+def test_modules_have_docstrings_and_define_the_names_in_all():
     modules = {name: importlib.import_module(name) for name in MODULES}
     assert [name for name, module in modules.items() if not module.__doc__] == []
     assert [
@@ -348,7 +348,7 @@ def project_files():
     return [path for line in listing.stdout.splitlines() if (path := ROOT / line).is_file()]
 
 
-def test_no_file_names_somebody_s_machine():
+def test_no_file_contains_a_path_of_somebodys_machine():
     # Joined from pieces, so that this file does not name them either.
     words = [
         "/".join(parts)
@@ -374,7 +374,7 @@ def in_pages(pattern):
 
 
 @pytest.mark.parametrize(("page", "most"), [("reading_fit", 20), ("reading_predict", 20)])
-def test_a_reading_page_names_few_files(page, most):
+def test_reading_pages_name_at_most_twenty_files(page, most):
     text = (ROOT / "docs" / f"{page}.rst").read_text("utf-8")
     named = set(re.findall(r"skgpmcmc/[\w/]+\.py", text))
     assert 8 <= len(named) <= most
@@ -444,7 +444,7 @@ def test_the_committed_calibration_fails_nowhere(table_lines):
     assert all(float(row[3]) > 1e-3 for row in cells(table_lines("sbc"))[1:])
 
 
-def test_table_of_a_comparison(lines_of):
+def test_comparison_table_has_means_errors_and_convergence(lines_of):
     scores = {"accuracy": 0.9, "log_loss": 0.3, "capacity_accuracy": None, "seconds": 1.0}
     chain = {"r_hat": [1.01, 1.02], "ess_bulk": [400.0, 300.0], "log_likelihood_sd": [0.1]}
     about = {"data": "toy", "n_train": 60, "n_test": 40}
@@ -480,7 +480,7 @@ def test_table_of_regression_has_paired_differences(lines_of):
     assert rows[2][5] == "-0.500 ± 0.500"
 
 
-def test_table_of_leave_one_out(lines_of):
+def test_leave_one_out_table_has_elpd_errors_and_bad_rows(lines_of):
     one = {"elpd": -9.0, "se": 2.0, "n_bad": 0, "seconds": 1.5}
     other = {"elpd": -8.0, "se": 2.5, "n_bad": 3, "seconds": 0.1}
     fits = [{"integrated": {**one, "elpd": elpd}, "psis": other} for elpd in (-9.5, -8.5)]
@@ -509,7 +509,7 @@ def of_default_fits(*seconds):
     return {"moons": runs}
 
 
-def test_table_of_default_fits_before_and_after(lines_of):
+def test_default_fits_table_compares_before_with_after(lines_of):
     results = {"before": of_default_fits(2.0, 4.0), "after": of_default_fits(1.0, 2.0)}
     lines = lines_of("default", results)
     _, before, after = cells(lines)
@@ -520,7 +520,7 @@ def test_table_of_default_fits_before_and_after(lines_of):
     assert lines_of("default", {}) == ["*Not measured yet.*", ""]
 
 
-def test_table_of_the_numbers_of_the_set_up(table_lines, tmp_path):
+def test_set_up_table_lists_every_option_with_value_and_reason(table_lines, tmp_path):
     from set_up_tables import number_lines
 
     fields = dataclasses.fields(EmulatorOptions)
@@ -538,7 +538,7 @@ def test_table_of_the_numbers_of_the_set_up(table_lines, tmp_path):
     assert rows[-1][4:6] == ["7", "2.00"]
 
 
-def test_table_of_the_comparative_evaluation(lines_of):
+def test_comparative_table_has_ess_r_hat_and_order_of_convergence(lines_of):
     one = {"ess": [100.0, 300.0], "r_hat": {"1000": 1.5, "2000": None}, "operations": {"c": 2.0}}
     length = {"n_data": 1, "n_chains": 2, "n_draws": 2000}
     methods = {name: {"length": length, "sets": [one]} for name in ("AA", "PM")}
@@ -578,7 +578,7 @@ IN_WORDS = [
 ]
 
 
-def test_methods_state_the_constants_of_the_set_up():
+def test_pages_state_the_committed_constants_of_the_set_up():
     methods, guide, samplers = (
         (ROOT / "docs" / f"{page}.rst").read_text("utf-8")
         for page in ("methods", "convergence", "samplers")

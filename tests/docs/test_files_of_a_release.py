@@ -15,26 +15,26 @@ def text(name):
     return (ROOT / name).read_text("utf-8")
 
 
-def test_one_version():
+def test_citation_and_package_state_the_same_version():
     assert "version" in PROJECT["project"]["dynamic"]
     assert PROJECT["tool"]["hatch"]["version"]["path"] == "skgpmcmc/_version.py"
     assert re.findall(r"^version: (\S+)$", text("CITATION.cff"), re.M) == [skgpmcmc.__version__]
 
 
-def test_one_license():
+def test_all_files_state_the_same_license():
     assert PROJECT["project"]["license"] == "BSD-3-Clause"
     assert "\nlicense: BSD-3-Clause\n" in text("CITATION.cff")
     assert text("LICENSE").startswith("BSD 3-Clause License\n")
 
 
-def test_changelog_begins_with_what_is_not_released():
+def test_changelog_begins_with_the_section_unreleased():
     headings = re.findall(r"^## \[(.+?)\]", text("CHANGELOG.md"), re.M)
     assert headings[0] == "Unreleased"
     kinds = set(re.findall(r"^### (.+)$", text("CHANGELOG.md"), re.M))
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
-def test_source_distribution_has_what_it_names():
+def test_files_of_the_source_distribution_exist():
     included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
     assert [name for name in included if not (ROOT / name).exists()] == []
     assert {"CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "LICENSE"} <= set(included)
@@ -48,7 +48,7 @@ def test_contributing_names_files_that_exist():
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_contributing_names_examinations_that_exist():
+def test_contributing_names_check_functions_that_exist():
     named = re.findall(r"\| `(\w+)`", text("CONTRIBUTING.md"))
     assert {"check_likelihood", "prior_invariance_test"} <= set(named)
     assert [name for name in named if not hasattr(testing, name)] == []

@@ -28,7 +28,7 @@ def misread(text):
     return MISREAD[0].findall(text) + found
 
 
-def test_digits_of_formulas_have_braces():
+def test_no_formula_of_the_pages_has_a_number_without_braces():
     texts = {path.name: path.read_text("utf-8") for path in SOURCES if path.is_file()}
     assert sum(len(FORMULAS.findall(text)) for text in texts.values()) > 500
     found = {name: wrong for name, text in texts.items() if (wrong := misread(text))}
@@ -38,7 +38,7 @@ def test_digits_of_formulas_have_braces():
 @pytest.mark.parametrize(
     "formula", [r"\tfrac12 \log p", r"\frac1N", r"\dfrac a2", r"x^12", r"\sqrt 12", r"t_10"]
 )
-def test_a_number_without_braces_is_found(formula):
+def test_formula_check_finds_a_number_without_braces(formula):
     assert misread(f"Here :math:`{formula}` is.") != []
     assert misread(f"Here\n\n.. math::\n   :label: one\n\n   y =\n   {formula}\n\nis.") != []
     assert misread(r":math:`\tfrac{1}{2} \frac{a}{b} x^{12} + x^2 + t_1 + \sqrt 2` and a_12") == []
@@ -60,12 +60,12 @@ def rendered(extension):
     return markup
 
 
-def test_a_small_fraction_is_small(rendered):
+def test_tfrac_is_rendered_as_a_small_fraction(rendered):
     half = '<mfrac displaystyle="false" scriptlevel="0"><mn>1</mn><mn>2</mn></mfrac>'
     assert rendered(r"\tfrac{1}{2} \mu") == f"{half}<mi>μ</mi>"
 
 
-def test_an_index_stands_beside_a_letter_with_an_accent(rendered):
+def test_index_of_an_accented_letter_is_rendered_beside_the_letter(rendered):
     for accent in ("hat", "tilde", "bar", "dot", "check"):
         text = rendered(rf"\{accent} a_i^2")
         assert re.fullmatch(
@@ -74,19 +74,19 @@ def test_an_index_stands_beside_a_letter_with_an_accent(rendered):
     assert "munderover" in rendered(r"\sum_{i=1}^n a_i")
 
 
-def test_names_of_functions_stand_apart(rendered):
+def test_function_names_are_rendered_with_space_around(rendered):
     thin = '<mspace width="0.1667em" />'
     assert rendered(r"k \log p").startswith(f'<mi>k</mi>{thin}<mi>log</mi><mo rspace="0.1667em">')
     assert rendered(r"- \exp(p)").startswith("<mo>\u2212</mo><mi>exp</mi><mo>\u2061</mo>")
 
 
-def test_only_what_encloses_stretches(rendered):
+def test_only_left_right_delimiters_stretch(rendered):
     assert rendered(r"\{a\}").count('stretchy="false"') == 2
     assert "stretchy" not in rendered(r"\left\{a\right\}")
     assert rendered(r"|B|").count('lspace="0" rspace="0"') == 2
 
 
-def test_aligned_lines_go_on_with_a_relation(rendered):
+def test_relation_that_begins_an_aligned_cell_is_infix(rendered):
     text = rendered(r"f &\sim N \\ g &= 1")
     assert text.count("<mtr>") == 2
     assert '<mtd><mo form="infix">\u223c</mo>' in text

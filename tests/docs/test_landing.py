@@ -25,7 +25,7 @@ def readme():
 
 
 @pytest.mark.parametrize("path", [landing.README, landing.FIRST_PAGE], ids=lambda path: path.name)
-def test_seconds_are_those_of_the_committed_run(path):
+def test_seconds_in_readme_and_first_page_match_the_committed_run(path):
     text = path.read_text("utf-8")
     shown = landing.between_marks(path.name, text)
     assert shown == landing.sentence(landing.pima_seconds())[path.name]
@@ -34,7 +34,7 @@ def test_seconds_are_those_of_the_committed_run(path):
     assert landing.between_marks(path.name, older) != shown
 
 
-def test_the_example_gives_the_output_that_is_shown(monkeypatch):
+def test_first_example_prints_the_output_that_is_shown(monkeypatch):
     plt = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.setattr(plt, "show", lambda: None)
     plt.switch_backend("Agg")
@@ -52,7 +52,7 @@ def test_the_example_gives_the_output_that_is_shown(monkeypatch):
     np.testing.assert_allclose(*numbers, atol=0.02)  # machines round differently
 
 
-def test_the_example_has_five_statements():
+def test_first_example_has_five_statements():
     imports, _, rest = landing.example_code().partition("\n\n")
     assert {type(statement) for statement in ast.parse(imports).body} == {
         ast.Import,
@@ -61,14 +61,14 @@ def test_the_example_has_five_statements():
     assert len(ast.parse(rest.removesuffix("plt.show()\n")).body) == 5
 
 
-def test_pictures_are_there(readme):
+def test_pictures_of_readme_and_first_page_exist(readme):
     named = set(re.findall(r"docs/_static/\w+\.(?:png|svg)", readme))
     named |= {f"docs/{p}" for p in re.findall(r"_static/\w+\.png", _text("docs/index.rst"))}
     assert {name for name in named if not (ROOT / name).is_file()} == set()
     assert len(named) == 4
 
 
-def test_pictures_of_the_readme_have_texts(readme):
+def test_readme_pictures_have_alternative_texts(readme):
     texts = re.findall(r"!\[(.*?)\]\(", readme)
     texts += re.findall(r'<img [^>]*alt="([^"]*)"[^>]*width="400"', readme)
     assert len(texts) == 3
@@ -116,7 +116,7 @@ def _prose(name):
     return "\n".join(lines)
 
 
-def test_first_texts_do_not_repeat_one_another():
+def test_first_pages_repeat_no_sentence_of_one_another():
     runs = {name: _runs_of_words(_prose(name)) for name in FIRST_TEXTS if (ROOT / name).is_file()}
     assert len(runs) > 1
     found = {
@@ -143,7 +143,7 @@ def test_capacity_scores_favor_timid_probabilities_and_selective_accuracy_does_n
             assert values[0] == values[1] == values[2]
 
 
-def test_user_guide_quotes_the_committed_shrinking():
+def test_abstention_page_quotes_the_committed_capacity_scores():
     splits_by_scale = load_results("shrinking")["breast cancer"].values()
     capacity = [
         f"{np.mean([s['capacity_accuracy'] for s in each]):.3f}" for each in splits_by_scale
@@ -162,7 +162,7 @@ def table_text(monkeypatch):
     return lambda name, part="": "\n".join(table_lines(name, part=part))
 
 
-def test_table_of_seconds_says_where_nuts_has_not_converged(table_text):
+def test_table_of_seconds_marks_runs_in_which_nuts_has_not_converged(table_text):
     text = table_text("sampling_*", "speed")
     seconds = landing.pima_seconds()
     row = [f"{seconds.ours:.0f} s", f"not converged in {seconds.nuts:.0f} s", "none", "not run"]
@@ -170,14 +170,14 @@ def test_table_of_seconds_says_where_nuts_has_not_converged(table_text):
     assert text.count("   * - ") == 5
 
 
-def test_table_of_the_comparison_ends_with_what_it_shows(table_text):
+def test_comparison_table_ends_with_conclusions_by_log_loss(table_text):
     assert table_text("compare_r10").count("By log loss") == 2
 
 
 # --- the changelog as a page ----------------------------------------------------------------------
 
 
-def test_changelog_becomes_a_page(monkeypatch):
+def test_changelog_is_translated_to_rst(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "docs" / "_ext"))
     rst_lines = importlib.import_module("changelog").rst_lines
     text = (

@@ -14,7 +14,7 @@ def problems(extension):
     return extension("check_links").problems
 
 
-def test_good_links_pass(problems, tmp_path):
+def test_link_check_accepts_good_links(problems, tmp_path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "_static").mkdir()
     (tmp_path / "_static" / "macros.html").write_text('<a href="{{ pathto() }}">theme</a>')
@@ -45,7 +45,7 @@ def test_good_links_pass(problems, tmp_path):
     ],
     ids=["file", "anchor", "reference", "image", "image-no-text"],
 )
-def test_planted_mistakes_are_found(problems, tmp_path, text, found):
+def test_link_check_finds_each_planted_mistake(problems, tmp_path, text, found):
     (tmp_path / "index.html").write_text(f'<h1 id="top">A</h1> <a href="#top">up</a> {text}')
     assert list(problems(tmp_path)) == [found]
 
@@ -71,7 +71,7 @@ def test_a_broken_link_fails_a_build(tmp_path, anchor, status):
         ("pkg.room.Other", "pkg.room.Other"),
     ],
 )
-def test_back_links_take_the_path_of_their_page(extension, tmp_path, anchor, mended):
+def test_links_back_from_source_pages_are_mended(extension, tmp_path, anchor, mended):
     source = tmp_path / "_modules" / "file.html"
     source.parent.mkdir()
     source.write_text(f'<a href="../generated/pkg.room.file.Thing.html#{anchor}">[docs]</a>')

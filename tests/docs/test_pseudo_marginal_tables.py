@@ -51,7 +51,7 @@ def per_operation(one):
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def test_table_1_is_beside_the_paper_s(tables):
+def test_table_1_shows_our_numbers_beside_those_of_the_paper(tables):
     results = {"1": {"n=200, d=10, ARD": {"PM EP (64)": scheme(), "default": scheme()}}}
     head, row, default = cells(tables("1", results))
     ours = head[:2], head[3], head[5], head[7]
@@ -63,7 +63,7 @@ def test_table_1_is_beside_the_paper_s(tables):
     assert default[2::2] == ["", "", "", ""]
 
 
-def test_table_3_divides_by_the_operations_of_one_update(tables):
+def test_table_3_divides_ess_by_the_operations_of_one_update(tables):
     place = {"PM": scheme(operations=400.0), "SURR": scheme(ess=[6.0], operations=60.0)}
     head, pm, surr = cells(tables("3", {"3": {"n=200, d=10, isotropic": place}}))
     assert head[4:7] == ["paper's", "acceptance, %", "operations"]
@@ -72,7 +72,7 @@ def test_table_3_divides_by_the_operations_of_one_update(tables):
     assert surr[6:] == ["3.0", "2.0", "8 (2)"]
 
 
-def test_a_column_that_is_empty_everywhere_is_left_out(tables):
+def test_table_leaves_out_columns_that_are_empty(tables):
     head, row = cells(tables("real", {"real": {"Breast": {"PM": scheme()}}}))
     assert head == ["scheme", "ESS (sd)", "R-hat", "acceptance, %", "operations", head[-1]]
     assert row == ["PM", "200 (100)", "1.01 none", "25.0", "4.0", "50"]
@@ -88,13 +88,13 @@ def test_a_column_that_is_empty_everywhere_is_left_out(tables):
         ({"pseudo-marginal random walk": 0.172}, "17.2"),
     ],
 )
-def test_acceptance_is_that_of_the_move_of_most_iterations(tables, acceptance, shown):
+def test_table_shows_the_acceptance_of_the_most_frequent_move(tables, acceptance, shown):
     rows = {"default": scheme(acceptance=acceptance)}
     _, row = cells(tables("real", {"real": {"Pima": rows}}))
     assert row[3] == shown
 
 
-def test_table_of_the_ratio_of_the_default_to_pm(tables):
+def test_ratio_table_divides_ess_of_the_default_by_that_of_pm(tables):
     settings = {
         "a": {"PM EP (64)": scheme(ess=[20.0], operations=10.0), "default": scheme()},
         "b": {"PM EP (64)": scheme(ess=[80.0]), "default": scheme()},
@@ -106,7 +106,7 @@ def test_table_of_the_ratio_of_the_default_to_pm(tables):
     assert tables("ratio", {"1": {}}) == ["*Not measured yet.*", ""]
 
 
-def test_table_of_the_spread_of_the_estimates(tables):
+def test_spread_table_shows_the_widths_of_the_estimates(tables):
     widths = {"laplace (1)": 2.0, "laplace (64)": 0.6, "ep (1)": 1.0, "ep (64)": 0.2}
     rows = {
         name: {"mean": [1.0, 2.0], "low": [0.0, 0.5], "high": [9.0, 0.5 + 2.0 * width]}
@@ -121,7 +121,7 @@ def test_table_of_the_spread_of_the_estimates(tables):
 # --- what the page says ---------------------------------------------------------------------------
 
 
-def test_what_the_page_says_of_table_1():
+def test_text_on_table_1_agrees_with_the_committed_results():
     results = load_results("pseudo_marginal_small")["1"]
     augmented = [max(ess(rows["AA"]), ess(rows["SURR"])) for rows in results.values()]
     behind = [
@@ -139,7 +139,7 @@ def test_what_the_page_says_of_table_1():
     assert sum(ahead) == 4
 
 
-def test_what_the_page_says_of_ep_and_laplace():
+def test_text_on_ep_and_laplace_agrees_with_the_committed_results():
     results = load_results("pseudo_marginal_small")["1"]
     few, many = results["n=50, d=10, isotropic"], results["n=200, d=10, isotropic"]
     la, ep = (
@@ -165,7 +165,7 @@ def test_what_the_page_says_of_ep_and_laplace():
     assert max(ard) * 2000 / 10_000 < 10.5
 
 
-def test_what_the_page_says_of_table_3():
+def test_text_on_table_3_agrees_with_the_committed_results():
     results = load_results("pseudo_marginal_small")["3"]
     exceptions = {
         place: [f"{ess(rows[name]):.0f}" for name in ("PM", "AA", "SURR")]
@@ -192,7 +192,7 @@ def test_what_the_page_says_of_table_3():
     assert sum(ahead) == 4
 
 
-def test_what_the_page_says_of_figure_2(tables):
+def test_committed_spreads_are_in_the_order_of_the_text_on_figure_2(tables):
     _, few, many = cells(tables("spread"))
     for row in (few, many):
         la_1, la_64, ep_1, ep_64 = map(float, row[1:])
@@ -200,7 +200,7 @@ def test_what_the_page_says_of_figure_2(tables):
     assert all(float(b) < float(a) for a, b in zip(few[1:], many[1:], strict=True))
 
 
-def test_what_the_page_says_of_real_data():
+def test_text_on_real_data_agrees_with_the_committed_results():
     for place, rows in load_results("pseudo_marginal_small")["real"].items():
         assert ess(rows["PM"]) > max(ess(rows["AA"]), ess(rows["SURR"]))
         assert (per_operation(rows["PM"]) < per_operation(rows["AA"])) == (place == "Breast")

@@ -29,7 +29,7 @@ def function(x=5):
 '''
 
 
-def test_tuned_numbers_are_those_of_constants_and_options():
+def test_structure_counts_numbers_of_constants_and_options_as_tuned():
     found = structure.tuned_numbers(SOURCE)
     assert sorted(own.rpartition(": ")[2] for own in found) == [
         *("0.001", "0.5", "16", "4", "6.0", "8")
@@ -68,9 +68,9 @@ def third():
 """
 
 
-def test_a_rule_that_has_a_name_counts_where_it_is_used():
+def test_structure_counts_a_named_size_rule_where_it_is_used():
     assert structure.branches_on_size({"file": RULES}) == ["file:9", "file:11"]
 
 
-def test_generators_are_functions_that_yield_themselves():
+def test_structure_counts_functions_that_yield_as_generators():
     assert structure.generators(GENERATORS) == ["first", "within"]

@@ -69,7 +69,7 @@ def examined(fit, **settings):
     return simulation_based_calibration(toy(), fit, **settings)
 
 
-def test_exact_draws_pass():
+def test_calibration_test_passes_for_exact_draws():
     report = examined(exact_draws)
     assert report.p_value > LEVEL, report
     assert list(report.ranks) == [
@@ -83,7 +83,7 @@ def test_exact_draws_pass():
 
 
 @pytest.mark.statistical
-def test_refusing_targets_keeps_ranks_uniform():
+def test_ranks_stay_uniform_if_some_targets_are_refused():
     report = examined(exact_draws, accept=lambda y: y[0] > 1.0)
     assert report.p_value > LEVEL, report
 
@@ -100,20 +100,20 @@ long = pytest.mark.statistical
         pytest.param({"shift": 0.25}, marks=long, id="shifted"),
     ],
 )
-def test_wrong_twin_is_caught(error):
+def test_calibration_test_catches_each_wrong_posterior(error):
     report = examined(partial(exact_draws, **error))
     assert report.p_value < CAUGHT, report
 
 
 @pytest.mark.statistical
-def test_a_fit_that_ignores_the_data_is_caught_by_log_p_alone():
+def test_log_likelihood_ranks_alone_catch_a_fit_that_ignores_the_data():
     report = examined(from_the_prior)
     assert report.p_values["k1__constant_value"] > LEVEL
     assert report.p_values["log p(y | f)"] < CAUGHT
 
 
 @pytest.mark.statistical
-def test_ties_are_broken_at_random():
+def test_tied_ranks_are_broken_at_random():
     constant = Statistic("constant", lambda draws: np.zeros(len(draws.f)), None)
     report = examined(exact_draws, statistics=[constant])
     assert report.p_value > LEVEL, report
@@ -138,7 +138,7 @@ def test_too_few_draws_are_refused():
 # --- the p-value ----------------------------------------------------------------------------------
 
 
-def test_p_value_of_every_outcome_is_its_probability():
+def test_rank_p_value_equals_the_exact_probability():
     n, n_kept = 4, 3
     outcomes = np.array(list(product(range(n_kept + 1), repeat=n)))
     p = np.array([rank_p_value(ranks, n_kept) for ranks in outcomes])
@@ -147,7 +147,7 @@ def test_p_value_of_every_outcome_is_its_probability():
 
 
 @pytest.mark.parametrize("ranks", [np.zeros(50, int), np.full(50, 20), np.arange(50) % 11])
-def test_p_value_of_odd_ranks_is_small(ranks):
+def test_rank_p_value_of_non_uniform_ranks_is_small(ranks):
     assert rank_p_value(ranks, 20) < CAUGHT
 
 
@@ -155,7 +155,7 @@ def test_p_value_of_odd_ranks_is_small(ranks):
 
 
 @pytest.mark.parametrize("case", load_results("sbc").get("cases", {}))
-def test_committed_ranks_are_uniform(case):
+def test_committed_calibration_ranks_are_uniform(case):
     """All of them took part, none fails, and the p-values are those of the ranks."""
     result = load_results("sbc")["cases"][case]
     p = {name: rank_p_value(ranks, N_KEPT) for name, ranks in result["ranks"].items()}

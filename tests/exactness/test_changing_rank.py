@@ -103,7 +103,7 @@ def report_of(transition, size=SIZE, model=None):
     return examined(model, lambda *_: transition, start, np.random.default_rng(seeded()), **size)
 
 
-def test_the_rank_changes():
+def test_rank_of_K_varies_between_draws_of_theta():
     model, rng = changing_model(), np.random.default_rng(0)
     ranks = [model.prior_at(model.hyperprior.sample(rng)).rank for _ in range(200)]
     counts = np.bincount(ranks, minlength=7)
@@ -111,25 +111,25 @@ def test_the_rank_changes():
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_moves_keep_the_joint_law_in_short(name):
+def test_moves_keep_the_joint_law_if_the_rank_changes_short_run(name):
     check(report_of(TRANSITIONS[name], SHORT))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", TRANSITIONS)
-def test_moves_keep_the_joint_law(name):
+def test_moves_keep_the_joint_law_if_the_rank_changes(name):
     check(report_of(TRANSITIONS[name]))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", SOME)
-def test_several_rows_of_an_input_keep_the_joint_law(name):
+def test_moves_keep_the_joint_law_with_several_rows_per_input(name):
     check(report_of(TRANSITIONS[name], model=changing_model(several=True)))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("parameterization", [SufficientAugmentation(), AncillaryAugmentation()])
-def test_a_nugget_keeps_the_joint_law(parameterization):
+def test_moves_keep_the_joint_law_with_a_nugget(parameterization):
     """What samplers that hold f state: then its rank is full."""
     model = changing_model().with_nugget(1e-8)
     assert model.prior_at(np.array([1.0, 4.0])).rank == 6

@@ -32,7 +32,7 @@ def test_inputs_hyperparameters_and_f_are_the_same_for_all_likelihoods():
 
 
 @pytest.mark.parametrize("kind", [SufficientAugmentation, AncillaryAugmentation])
-def test_what_stands_still_is_that_of_the_generating_state(kind):
+def test_chains_of_theta_start_from_the_f_that_generated_the_data(kind):
     problem = simulated("lrg", 20, 2, 0)
     run = comparative.hyper_run(problem, "MH", TINY, [0], kind)
     prepared = run.set_ups[0]
@@ -48,7 +48,7 @@ def test_what_stands_still_is_that_of_the_generating_state(kind):
         np.testing.assert_allclose(state.prior.whiten(state.f), truth, rtol=1e-6, atol=1e-6)
 
 
-def test_the_order_of_convergence():
+def test_order_of_convergence_sorts_methods_and_joins_ties():
     rng = np.random.default_rng(0)
 
     def method(r_hat):
@@ -71,7 +71,7 @@ def test_a_stuck_chain_has_no_effective_draws():
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.6, 0.95])
-def test_effective_draws_of_an_autoregression(phi):
+def test_effective_draws_of_an_autoregression_match_theory(phi):
     n = 20_000
     noise = np.random.default_rng(1).standard_normal((n, 3))
     chain = lfilter([1.0], [1.0, -phi], noise, axis=0)

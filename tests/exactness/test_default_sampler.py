@@ -40,7 +40,7 @@ def usual(name, key):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", NAMES)
-def test_a_default_fit_is_about_as_good_as_those_of_the_harness(name, find_data):
+def test_default_fit_is_as_efficient_as_the_committed_runs(name, find_data):
     if name == "crabs, Poisson":
         find_data("horseshoe_crabs.csv")
     found = measure(PROBLEMS[name], seeded(50))

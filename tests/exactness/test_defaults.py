@@ -29,7 +29,7 @@ def test_over_dispersed_counts_are_predicted_better_than_by_their_mean(find_data
         assert ours < mean
 
 
-def test_the_default_priors_make_smooth_curves():
+def test_default_priors_make_curves_as_smooth_as_a_moving_quadratic():
     """The example of the latent function: as smooth as its moving quadratic."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.uniform(-3.0, 3.0, size=40))
@@ -45,7 +45,7 @@ def test_the_default_priors_make_smooth_curves():
 
 
 @pytest.mark.parametrize("data", ["alternating labels", "random labels"])
-def test_data_without_a_signal_converge(data):
+def test_default_chains_converge_on_data_without_a_signal(data):
     """Length-scales below the distance of neighbors made estimates of p(y | theta) useless."""
     rng = np.random.default_rng(seeded())
     if data == "alternating labels":

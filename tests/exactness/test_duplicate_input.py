@@ -35,7 +35,7 @@ def fitted(kernel, shift, **settings):
     return reg.fit(inputs, targets)
 
 
-def test_equal_inputs_are_one_and_similar_ones_share_a_value():
+def test_equal_inputs_are_one_input_and_similar_inputs_share_a_value():
     kernel = KERNELS[1]  # nothing to be sampled but the noise
     equal, similar = (fitted(kernel, shift) for shift in (0.0, 1e-15))
     assert (len(equal._rows.X), len(similar._rows.X)) == (6, 7)

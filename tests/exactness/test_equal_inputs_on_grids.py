@@ -141,7 +141,7 @@ FITS = {
 
 
 @pytest.mark.parametrize("name", FITS)
-def test_no_chain_buys_noise(name):
+def test_variance_draws_stay_moderate_if_inputs_repeat(name):
     """A look at the variance: with a jitter it had been far out in the tail of its prior."""
     data, estimator = FITS[name]
     problem = data()
@@ -154,7 +154,7 @@ def test_no_chain_buys_noise(name):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", FITS)
-def test_the_posterior_is_that_of_a_grid(name):
+def test_posterior_with_repeated_inputs_equals_that_of_a_grid(name):
     data, estimator = FITS[name]
     problem = data()
     settings = {"target_ess": 3000, "n_draws": 20_000, "random_state": seeded()}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.statistical
 PROTOTYPE_PIMA = {("laplace", 16): 0.22, ("laplace", 64): 0.07, ("ep", 16): 0.07, ("ep", 64): 0.03}
 
 
-def test_pima_is_within_a_factor_of_two_of_the_prototype(find_data):
+def test_noise_of_estimates_on_pima_is_within_twice_the_prototypes(find_data):
     table = np.genfromtxt(find_data("pima.csv"), delimiter=",", skip_header=1)
     X = (table[:, :-1] - table[:, :-1].mean(axis=0)) / table[:, :-1].std(axis=0)
     model = default_model(X, np.where(table[:, -1] > 0, 1.0, -1.0))
@@ -26,7 +26,7 @@ def test_pima_is_within_a_factor_of_two_of_the_prototype(find_data):
         assert 0.5 < ratio < 2.0, (name, n_importance, measured)
 
 
-def test_ep_is_less_noisy_than_laplace():
+def test_estimates_around_ep_are_less_noisy_than_around_laplace():
     models = [default_model(*simulate_binary(200, 2, 2.0, -1.5, seeded(k))) for k in range(5)]
     medians = {}
     with threadpool_limits(1):

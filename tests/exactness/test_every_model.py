@@ -128,7 +128,7 @@ def grid_reference(model, draws):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", CASES)
-def test_the_default_sampler_agrees_with_quadrature(case):
+def test_default_sampler_of_every_estimator_agrees_with_quadrature(case):
     estimator, simulate = CASES[case]
     y = simulate(np.random.default_rng(1))
     # Errors of quantiles are known well enough from a thousand draws.
@@ -189,7 +189,7 @@ def particle_test(name, change=lambda transition: transition, sizes=SIZES):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", LIKELIHOODS)
-def test_a_pseudo_marginal_walk_keeps_the_joint_law(name):
+def test_pseudo_marginal_walk_keeps_the_joint_law_of_every_likelihood(name):
     check(particle_test(name))
 
 
@@ -221,11 +221,11 @@ COLLAPSED_SHORT = {"n_replicates": 800, "n_steps": 8, "n_reference": 3200}
 @pytest.mark.parametrize(
     "sizes", [COLLAPSED_SHORT, pytest.param(SIZES, marks=pytest.mark.statistical)]
 )
-def test_a_collapsed_walk_keeps_the_joint_law(sizes):
+def test_collapsed_walk_keeps_the_joint_law_of_a_regression(sizes):
     check(collapsed_test(MarginalMetropolis, sizes))
 
 
-def test_a_collapsed_walk_without_jacobian_is_caught_in_short():
+def test_joint_test_catches_a_collapsed_walk_without_jacobian():
     check_caught(collapsed_test(WithoutJacobian, COLLAPSED_SHORT))
 
 
@@ -279,12 +279,12 @@ TWINS = [
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "cls"), TWINS)
-def test_wrong_twin_is_caught(name, cls):
+def test_joint_test_catches_each_wrong_likelihood(name, cls):
     check_caught(particle_test(name, twin(cls)))
 
 
 @pytest.mark.statistical
-def test_forgotten_offsets_are_caught_in_short():
+def test_short_joint_test_catches_forgotten_offsets():
     """The other twins show at length only."""
     check(particle_test("poisson", sizes=SHORT))
     check_caught(particle_test("poisson", twin(ForgetsOffset), SHORT))

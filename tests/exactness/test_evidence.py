@@ -78,7 +78,7 @@ def check_scores(z, common=0.0):
     assert low < z.var(ddof=1) < high
 
 
-def test_the_evidence_of_a_regression_is_that_of_quadrature():
+def test_evidence_of_a_regression_agrees_with_quadrature():
     check_scores(regression_z())
 
 
@@ -101,7 +101,7 @@ def noisy_z(estimator, n_seeds=4):
     return float((found[:, 0].mean() - truth) / np.hypot(error, 0.003))
 
 
-def test_an_estimate_within_has_noise_and_no_bias():
+def test_evidence_from_noisy_estimates_at_each_theta_is_unbiased():
     few = PseudoMarginalMetropolis(EP(), RandomWalk(0.0), 4, 0.05)
     assert abs(noisy_z(few)) < Z_LIMIT
 
@@ -117,7 +117,7 @@ def pima(find_data, n):
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:log_evidence")  # the weights are heavy at far nodes
 @pytest.mark.parametrize("data", ["toy", "Pima"])
-def test_the_evidence_of_a_classifier_is_that_of_quadrature(data, find_data):
+def test_evidence_of_a_classifier_agrees_with_quadrature(data, find_data):
     """p(y | theta) of the reference by thousands of importance draws at each node."""
     X, y = toy_classes(40, 2, seed=1) if data == "toy" else pima(find_data, 60)
     with short_chains():
@@ -186,7 +186,7 @@ def usps(find_data, n):
     ],
     ids=["USPS, wide", "USPS", "Pima"],
 )
-def test_the_second_order_is_nearer_to_annealing(load, theta, find_data):
+def test_second_order_evidence_is_nearer_to_annealing_than_ep(load, theta, find_data):
     model, theta = make_model(*load(find_data)), np.array(theta)
     found = AnnealedImportance(n_particles=1024, n_moves=10).estimate(
         model, theta, np.random.default_rng(seeded(7)), n_jobs=2
@@ -205,7 +205,7 @@ def test_the_second_order_is_nearer_to_annealing(load, theta, find_data):
 @pytest.mark.statistical
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
 @pytest.mark.parametrize("theta", [(0.5, -1.0), (1.5, -1.0), (1.0, 0.0)])
-def test_the_second_order_correction_helps(likelihood, theta):
+def test_second_order_evidence_is_nearer_to_importance_sampling_than_ep(likelihood, theta):
     """n = 50, against a hundred thousand importance draws."""
     X, y = toy_classes(50, 2, seed=seeded(2))
     model, theta = make_model(X, y, likelihood), np.array(theta)

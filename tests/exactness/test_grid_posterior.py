@@ -266,27 +266,27 @@ def check_against(answer, draws):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
-def test_emulated_is_exact(forty_points, exact, approximation):
+def test_emulated_sampler_agrees_with_the_grid_posterior(forty_points, exact, approximation):
     draws = run_chains(forty_points, PseudoMarginal(), approximation, N_EMULATED_DRAWS)
     check_against(exact, draws)
 
 
 @pytest.mark.statistical
-def test_emulated_is_exact_without_a_grid(forty_points, exact):
+def test_emulated_sampler_by_chains_agrees_with_the_grid_posterior(forty_points, exact):
     with without_grids():
         draws = run_chains(forty_points, PseudoMarginal(), EP(), N_EMULATED_DRAWS)
     check_against(replace(exact, latent=None), draws)  # of theta, which is what grids lead
 
 
 @pytest.mark.statistical
-def test_random_walk_is_exact(forty_points, exact):
+def test_random_walk_agrees_with_the_grid_posterior(forty_points, exact):
     draws = run_chains(forty_points, RANDOM_WALK, EP(), N_DRAWS, n_importance=16, n_warmup=300)
     check_against(exact, draws)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("grids", [True, False])
-def test_marginal_follows_its_own_evidence(forty_points, grids):
+def test_marginal_sampler_agrees_with_the_grid_posterior_of_its_evidence(forty_points, grids):
     """The posterior that an approximate evidence implies."""
     with nullcontext() if grids else without_grids():
         draws = run_chains(forty_points, Marginal(), Laplace(), N_EMULATED_DRAWS)
@@ -306,7 +306,7 @@ REACHED = -8.0
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("offset", [0, 1])
-def test_the_target_is_never_far_above_the_emulated_posterior(
+def test_emulated_posterior_is_never_far_below_the_exact_one(
     forty_points, exact, offset, monkeypatch
 ):
     """A ratio that grew as fast as the posterior falls would let chains stay there for ever.
@@ -373,7 +373,7 @@ def three_point_draws(sampler, approximation, *, n_importance=None, n_draws=2500
     [(RANDOM_WALK, 2500), (PseudoMarginal(), 500)],
     ids=["random walk", "emulated"],
 )
-def test_one_draw_is_exact_for_three_points(sampler, n_draws):
+def test_samplers_are_exact_with_a_single_importance_draw(sampler, n_draws):
     check_exact(*three_point_draws(sampler, Laplace(), n_importance=1, n_draws=n_draws))
 
 
@@ -413,7 +413,7 @@ def check_closed_form(model, grid, **options):
 
 
 @pytest.mark.statistical
-def test_both_of_two_modes_are_visited():
+def test_default_chains_visit_both_of_two_modes():
     model = three_points()
     prior = model.hyperprior
     model = replace(model, hyperprior=TwoBumps(prior.names, prior.distributions))
@@ -445,14 +445,14 @@ TREES = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("tree", TREES)
-def test_emulated_is_exact_with_other_kernels(tree):
+def test_emulated_sampler_agrees_with_the_grid_for_other_kernels(tree):
     kernel, priors, grid = TREES[tree]
     model = make_model([[0.0], [1.0], [2.0]], [1.0, -1.0, 1.0], kernel=kernel, priors=priors)
     check_closed_form(model, grid)
 
 
 @pytest.mark.statistical
-def test_emulated_is_exact_where_the_prior_dominates():
+def test_emulated_sampler_agrees_with_the_grid_where_the_prior_dominates():
     """Three points under the default priors, whose logs have one long tail."""
     model = make_model([[0.0], [0.4], [1.0]], [1.0, 1.0, -1.0])
     grid = Grid((np.arange(-11.0, 5.01, 0.2), np.arange(-12.0, 4.01, 0.2)))
@@ -460,7 +460,7 @@ def test_emulated_is_exact_where_the_prior_dominates():
 
 
 @pytest.mark.statistical
-def test_the_first_draws_have_the_law_of_the_posterior(monkeypatch):
+def test_first_draws_after_burn_in_have_the_law_of_the_posterior(monkeypatch):
     """Of many chains, after as few iterations as they need to settle; their starts do not."""
     model = three_points()
     marginals = SMALL_GRID.marginals(closed_form(model, SMALL_GRID))

@@ -46,7 +46,7 @@ def check_moments(est, axes, log_density):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", CASES)
-def test_the_posterior_is_that_of_a_grid(case):
+def test_posterior_with_known_noise_equals_that_of_a_grid(case):
     noise, kernel, variance, low, high = CASES[case]
     est = BayesianGPRegressor(
         ConstantKernel() * kernel,

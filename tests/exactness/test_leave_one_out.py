@@ -39,7 +39,7 @@ ESS, TIMES, LIMIT = 500.0, 4.0, 0.5
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_elpd_is_that_of_fits_without_each_row(name):
+def test_elpd_agrees_with_fits_without_each_row(name):
     estimator, y = CASES[name]
     settings = {"target_ess": ESS, "n_draws": 20_000, "max_predict_draws": None}
     estimator = clone(estimator).set_params(**settings, random_state=seeded())

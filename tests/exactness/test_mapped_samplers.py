@@ -69,7 +69,7 @@ def regression():
     ],
     ids=["slice", "walk on a low rank", "two layers"],
 )
-def test_regression_agrees_with_quadrature(regression, sampler, cheap, n_draws):
+def test_mapped_regression_agrees_with_quadrature(regression, sampler, cheap, n_draws):
     model, reference = regression
     draws = drawn(model, sampler, Exact(), cheap, n_draws)
     check(draws.theta, reference)
@@ -78,7 +78,7 @@ def test_regression_agrees_with_quadrature(regression, sampler, cheap, n_draws):
             check(draws.marked[:, :, i], reference)
 
 
-def test_where_a_cheap_posterior_has_nothing_chains_show_it(regression):
+def test_too_cheap_a_posterior_gives_a_low_ess_or_right_draws(regression):
     """Four ranks are far too few at short length-scales, where much of the posterior is."""
     model, reference = regression
     draws = drawn(model, DISCRETIZING, Exact(), Nystrom(m=4), 800)
@@ -90,13 +90,13 @@ def test_where_a_cheap_posterior_has_nothing_chains_show_it(regression):
 
 
 @pytest.mark.parametrize("sampler", [DISCRETIZING, TEMPERED], ids=["discretizing", "tempered"])
-def test_classification_agrees_with_quadrature(sampler):
+def test_mapped_classification_agrees_with_quadrature(sampler):
     model = three_points()
     reference = SMALL_GRID.reference(closed_form(model, SMALL_GRID))
     check(drawn(model, sampler, EP(), SubsetOfData(m=2), 300).theta, reference)
 
 
-def test_counts_agree_with_quadrature():
+def test_mapped_count_regression_agrees_with_quadrature():
     priors = {
         "k1__constant_value": stats.lognorm(0.7, scale=4.0),
         "k2__length_scale": stats.lognorm(0.7),

@@ -45,20 +45,20 @@ def multiples_test(proposal, size):
     return examined(model, lambda *_: transition, start_with_particles, rng, **size)
 
 
-def test_multiples_of_a_period_keep_the_joint_law_in_short():
+def test_jumps_to_multiples_of_a_period_keep_the_joint_law_short_run():
     check(multiples_test(PeriodMultiples(PLACES), SHORT))
 
 
 @pytest.mark.statistical
-def test_multiples_of_a_period_keep_the_joint_law():
+def test_jumps_to_multiples_of_a_period_keep_the_joint_law():
     check(multiples_test(PeriodMultiples(PLACES), LONG))
 
 
-def test_a_multiple_without_an_inverse_is_caught():
+def test_joint_test_catches_jumps_of_a_period_without_inverse():
     check_caught(multiples_test(OneWay(PLACES), SHORT))
 
 
-def test_every_step_has_an_inverse_of_the_same_covariance_of_near_inputs():
+def test_jump_of_a_period_has_an_inverse_and_keeps_covariances_of_near_inputs():
     theta, x = np.array([0.3, 1.2]), np.array([[0.0], [1e-3]])
     assert_allclose(np.prod(PERIOD_FACTORS), 1.0)
     for factor in PERIOD_FACTORS:

@@ -41,7 +41,7 @@ def score_of_trajectories(cls):
 
 
 @pytest.mark.statistical
-def test_trajectories_keep_the_posterior_of_a_row():
+def test_riemannian_trajectories_keep_the_posterior_of_a_row():
     score, rate = score_of_trajectories(RiemannianTrajectory)
     assert score < Z_LIMIT
     assert rate > LEAST_ACCEPTANCE

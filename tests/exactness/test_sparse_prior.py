@@ -48,7 +48,7 @@ def log_posterior(log_lik, X):
 
 
 @pytest.mark.statistical
-def test_regression_is_that_of_a_grid():
+def test_sparse_regression_posterior_equals_that_of_a_grid():
     """One of two inputs matters. The noise is known, and so is the variance of the function."""
     rng = np.random.default_rng(0)
     X, noise = rng.uniform(0.0, [1.0, 50.0], size=(12, 2)), 0.1
@@ -81,7 +81,7 @@ def small_model(likelihood, y, X=THREE):
 
 
 @pytest.mark.statistical
-def test_classification_is_that_of_a_grid():
+def test_sparse_classification_posterior_equals_that_of_a_grid():
     """Three points, whose likelihood has a closed form."""
 
     def log_lik(lengths):
@@ -147,12 +147,12 @@ def trajectory_test(kind):
 
 
 @pytest.mark.statistical
-def test_moves_keep_the_joint_law():
+def test_moves_under_the_sparse_prior_keep_the_joint_law():
     check(particle_test(PseudoMarginalMetropolis))
     check(trajectory_test(HyperUpdate))
 
 
 @pytest.mark.statistical
-def test_wrong_twins_are_caught():
+def test_joint_test_catches_wrong_moves_under_the_sparse_prior():
     check_caught(particle_test(MistakesTau))
     check_caught(trajectory_test(WithoutJacobian))

@@ -96,12 +96,12 @@ def worst(led, transition_for, n_draws=N_DRAWS):
 
 
 @pytest.mark.parametrize("led", ["trajectory", "rotation"])
-def test_a_short_run_has_the_law_of_the_posterior(led):
+def test_chains_on_the_exact_evidence_agree_with_quadrature_short_run(led):
     assert worst(led, lambda transition: transition, N_FEW) < Z_LIMIT
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("led", LED)
-def test_draws_have_the_law_of_the_posterior(led):
+def test_chains_on_the_exact_evidence_agree_with_quadrature(led):
     theta = draws_of(led, lambda transition: transition, N_DRAWS)
     check_against(answer(), SimpleNamespace(theta=theta))

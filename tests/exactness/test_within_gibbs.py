@@ -292,13 +292,13 @@ QUICK = {
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_moves_keep_the_joint_law_in_short(name):
+def test_alternating_moves_keep_the_joint_law_short_run(name):
     check(QUICK[name].report())
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", JOINT)
-def test_moves_keep_the_joint_law(name):
+def test_alternating_moves_keep_the_joint_law(name):
     check(JOINT[name].report())
 
 
@@ -316,7 +316,7 @@ OTHER_MODEL = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", OTHER_MODEL)
-def test_moves_keep_the_joint_law_of_the_other_model(name):
+def test_alternating_moves_keep_the_joint_law_of_a_second_model(name):
     check(OTHER_MODEL[name].report())
 
 
@@ -384,7 +384,7 @@ def chains(transition, model, theta, n_draws, n_chains=4):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", LATENT)
-def test_f_has_its_exact_posterior(name):
+def test_moves_of_f_have_the_exact_gaussian_posterior(name):
     model, theta = gaussian_model(), np.array([0.8, -1.0])
     _, f = chains(LATENT[name], model, theta, 4000 if name.startswith("mh") else 1500)
     mean, covariance, _ = latent_posterior(model, theta)
@@ -409,7 +409,7 @@ AT_LENGTH = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", AT_LENGTH)
-def test_theta_and_f_have_their_exact_posterior(name):
+def test_alternating_moves_have_the_exact_posterior_of_theta_and_f(name):
     """Means and quantiles of theta, and means of f and of theta times f."""
     model, (transition, n_draws) = gaussian_model(), AT_LENGTH[name]
     grid = Grid((np.arange(-3.0, 4.3, 0.15), np.arange(-2.6, 2.7, 0.12)))

@@ -79,19 +79,19 @@ TWINS = {
 }
 
 
-def test_a_twin_is_caught_in_short():
+def test_short_joint_test_catches_a_wrong_move_if_the_rank_changes():
     check_caught(report_of(TWINS["ancillary, by column"], SHORT))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", TWINS)
-def test_twins_are_caught(name):
+def test_joint_test_catches_wrong_moves_if_the_rank_changes(name):
     check_caught(report_of(TWINS[name], SIZE))
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("wrong", [False, True], ids=["right", "wrong"])
-def test_a_conjugate_draw_that_counts_rows_is_caught(wrong):
+def test_joint_test_catches_a_conjugate_draw_by_rows(wrong):
     draw = (ByRows if wrong else ConjugateVariance)(0, 3.0, 8.0)
     sweep = Sweep((F_MOVES, draw, HyperUpdate(AncillaryAugmentation(), WALK)), (1, 1, 1))
     report = report_of(sweep, model=conjugate_model())

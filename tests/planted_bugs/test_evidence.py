@@ -23,7 +23,7 @@ class NotNormalized(HyperPrior):
 
 
 @pytest.mark.parametrize("wrong", [HyperPrior, NoJacobian, NotNormalized])
-def test_wrong_priors_are_caught(wrong):
+def test_quadrature_catches_an_evidence_with_a_wrong_prior(wrong):
     def change(model):
         prior = model.hyperprior
         return replace(model, hyperprior=wrong(prior.names, prior.distributions))
@@ -39,5 +39,5 @@ class MeanOfLogs(PseudoMarginalMetropolis):
         return state.log_hyperprior + float(state.estimate.log_weights.mean())
 
 
-def test_a_mean_of_logs_is_caught():
+def test_quadrature_catches_an_evidence_by_a_mean_of_logs():
     assert noisy_z(MeanOfLogs(EP(), RandomWalk(0.0), 32, 0.05), n_seeds=2) < -Z_LIMIT

@@ -122,7 +122,7 @@ RIGHT = {
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_twins_pass(name):
+def test_right_mapped_moves_keep_their_target(name):
     assert least_p_value(RIGHT[name], "long", n_steps=8) > LEVEL
 
 
@@ -132,7 +132,7 @@ WRONG |= {f"tempered, {name}": move for name, move in TEMPERED.items()}
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("bug", WRONG)
-def test_a_wrong_twin_is_caught(bug):
+def test_replicates_catch_each_wrong_mapped_move(bug):
     """At the size at which the right one passes, or already at a part of it."""
     if least_p_value(WRONG[bug], "short", n_steps=8) >= LEVEL:
         assert least_p_value(WRONG[bug], "long", n_steps=8) < LEVEL

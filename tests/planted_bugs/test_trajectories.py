@@ -81,18 +81,18 @@ class EnergyInTheMetricOfAnother(Trajectory):
 WRONG = [HalfStepMissing, ShapedByThePoint, StepByThePoint, EnergyInTheMetricOfAnother]
 
 
-def test_a_wrong_trajectory_is_caught_in_short():
+def test_short_run_catches_a_wrong_trajectory():
     assert worst("trajectory", twin(ShapedByThePoint), 4 * N_FEW) > Z_LIMIT
 
 
 @pytest.mark.statistical
-def test_right_trajectories_pass():
+def test_right_trajectories_agree_with_quadrature():
     assert worst("trajectory", twin(Trajectory), _N_DRAWS) < Z_LIMIT
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("cls", WRONG, ids=lambda cls: cls.__name__)
-def test_a_wrong_trajectory_is_caught(cls):
+def test_quadrature_catches_wrong_trajectories(cls):
     assert worst("trajectory", twin(cls), _N_DRAWS) > Z_LIMIT
 
 
@@ -118,5 +118,5 @@ def rotations(cls):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("cls", [Rotation, Unlifted])
-def test_rotations_that_forget_their_tails_are_caught(cls):
+def test_quadrature_catches_rotations_without_lifted_tails(cls):
     assert (worst("rotation", rotations(cls)) < Z_LIMIT) == (cls is Rotation)

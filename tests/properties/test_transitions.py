@@ -188,7 +188,7 @@ def contents(state):
 
 
 @every_transition
-def test_a_state_is_never_changed(model, transition):
+def test_step_never_changes_its_state(model, transition):
     rng = np.random.default_rng(2)
     state = transition.start(model, THETA, rng)
     for _ in range(12):
@@ -203,7 +203,7 @@ def test_a_state_is_never_changed(model, transition):
 
 
 @every_transition
-def test_a_step_depends_on_the_state_and_the_stream_alone(model, transition):
+def test_step_depends_on_the_state_and_the_random_stream_alone(model, transition):
     """Not on what the transition did before: nothing adapts, nothing is remembered."""
     state, other = (
         transition.start(model, theta, np.random.default_rng(4)) for theta in (THETA, THETA + 1.0)
@@ -219,7 +219,7 @@ def test_a_step_depends_on_the_state_and_the_stream_alone(model, transition):
 
 
 @every_transition
-def test_infos_have_probabilities_names_and_costs(model, transition):
+def test_infos_have_acceptance_probabilities_names_and_costs(model, transition):
     moves = getattr(transition, "moves", (transition,))
     names = {move.name for move in moves}
     metropolis = {move.name for move in moves if hasattr(move, "proposal")}
@@ -286,7 +286,7 @@ def test_rows_with_equal_inputs_have_equal_latent_values(transition, n_inputs):
 
 
 @every_transition
-def test_no_start_where_K_is_no_covariance(model, transition):
+def test_transitions_do_not_start_where_K_is_no_covariance(model, transition):
     """Its eigenvalues are negative; B = I + W^1/2 K W^1/2 would not notice."""
     wrong = model.with_nugget(-0.1)
     with pytest.raises(NotPositiveDefiniteError):
@@ -317,7 +317,7 @@ def test_elliptical_slice_returns_the_likelihood_of_its_f(model):
 
 
 @in_one_test("with_latent", [True, False])
-def test_marginal_returns_the_target_at_its_theta(model, with_latent):
+def test_marginal_state_holds_the_target_at_its_theta(model, with_latent):
     transition = marginal(walk(), with_latent=with_latent)
     for state, _ in run(transition, model):
         fit = EP().fit(model, state.theta)
@@ -327,7 +327,7 @@ def test_marginal_returns_the_target_at_its_theta(model, with_latent):
 
 
 @pytest.mark.parametrize("name", ["pseudo-marginal", "refresh", "retained particle", "emulated"])
-def test_an_estimate_belongs_to_its_theta_and_to_its_particles(model, name):
+def test_estimate_of_a_state_equals_the_one_from_its_theta_and_particles(model, name):
     for state, _ in run(EVERY[name], model):
         estimate = state.estimate
         q = EP().fit(model, state.theta).q
@@ -350,7 +350,7 @@ def test_an_estimate_belongs_to_its_theta_and_to_its_particles(model, name):
     [Fixed(THETA + 0.3, -np.inf), Fixed(THETA + 0.3, np.nan), Fixed(np.array([60.0, 0.0]), np.inf)],
     ids=["rejected", "NaN", "outside the prior"],
 )
-def test_a_rejection_keeps_the_very_same_estimate(model, proposal):
+def test_rejected_move_keeps_the_same_estimate(model, proposal):
     """Recomputing it would make the chain inexact; only the drawn particle is new."""
     transition, rng = pseudo_marginal(proposal), np.random.default_rng(15)
     state = start = transition.start(model, THETA, rng)
@@ -371,7 +371,7 @@ def test_a_rejection_keeps_the_very_same_estimate(model, proposal):
 
 @every_metropolis
 @in_one_test("direction", [1, -1])
-def test_another_move_takes_the_direction_where_it_leads_away(model, make, direction):
+def test_accepted_move_clears_the_direction_of_a_rotation(model, make, direction):
     """And nowhere else, as moves of the particles alone do: see `DirectedPair`."""
     rng = np.random.default_rng(22)
     for log_hastings, expected in ((np.inf, 0), (-np.inf, direction)):
@@ -394,7 +394,7 @@ def step_to(model, make, theta, *settings, start=THETA):
 
 @every_metropolis
 @in_one_test("bad", [[60.0, 0.0], [0.0, -60.0], [np.nan, 0.0], [np.inf, 0.0], [np.log(6.0), 0.0]])
-def test_a_proposal_without_prior_mass_is_rejected_unevaluated(make, bad):
+def test_proposal_without_prior_mass_is_rejected_without_evaluation(make, bad):
     """It has not failed."""
     X, y = toy_classes(N, 2, seed=1)
     model = make_model(X, y, priors={"k1__constant_value": stats.uniform(0.1, 5.0)})
@@ -443,7 +443,7 @@ def test_a_proposal_where_K_has_lost_its_rank_is_accepted(model, make):
 
 @every_metropolis
 @in_one_test("proposal", [walk(), Pulled()], ids=["symmetric", "asymmetric"])
-def test_the_acceptance_probability_is_the_ratio_of_targets(model, make, proposal):
+def test_acceptance_probability_is_the_hastings_ratio(model, make, proposal):
     """Times that of the densities of the way back and of the way there."""
     transition = make(proposal)
     rng = np.random.default_rng(20)
@@ -492,7 +492,7 @@ def test_a_start_can_retain_a_particle(model, transition):
 
 
 @in_one_test("transition", [ParticleRefresh(), RetainedParticle()])
-def test_moves_of_particles_do_not_start_a_chain(model, transition):
+def test_moves_of_particles_refuse_to_start_a_chain(model, transition):
     with pytest.raises(TypeError, match="started by a PseudoMarginalMetropolis"):
         transition.start(model, THETA, np.random.default_rng(0))
 
@@ -523,7 +523,7 @@ def test_a_mixture_chooses_with_its_probabilities_and_last_moves_always(model, p
 # --- proposals from a cheap chain -----------------------------------------------------------------
 
 
-def test_beyond_the_grid_a_rotation_costs_nothing(model):
+def test_rotation_beyond_the_grid_makes_no_evaluation(model):
     transition, rng = marginal(rotation()), np.random.default_rng(29)
     state = transition.start(model, THETA + np.array([0.0, 7.0]), rng)
     moved, info = transition.step(model, state, rng)

@@ -65,7 +65,7 @@ def trees(fitted):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_the_tree_has_its_groups_and_the_latent_draws(fitted, trees, name):
+def test_arviz_tree_has_its_groups_and_the_latent_draws(fitted, trees, name):
     est, tree = fitted[name], trees[name]
     groups = {"posterior", "log_likelihood", "observed_data", "posterior_predictive"}
     extra = {"discretizing": {"marked_samples"}}.get(name, set())
@@ -83,7 +83,7 @@ def test_the_tree_has_its_groups_and_the_latent_draws(fitted, trees, name):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_targets_are_observed_as_given_and_repeated_by_a_seed(fitted, trees, name):
+def test_arviz_tree_has_targets_as_given_and_reproducible_predictive_draws(fitted, trees, name):
     observed, y = trees[name]["observed_data"]["y"].values, CASES[name][1]
     if y.dtype.kind == "f":
         assert_allclose(observed, y, rtol=1e-12)
@@ -99,7 +99,7 @@ def test_targets_are_observed_as_given_and_repeated_by_a_seed(fitted, trees, nam
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_summary_is_that_of_the_diagnostics(fitted, trees, name):
+def test_arviz_summary_equals_the_diagnostics(fitted, trees, name):
     """Of what chains move on; arviz takes the names and we the positions."""
     est, posterior = fitted[name], trees[name]["posterior"]
     theta = []
@@ -117,7 +117,7 @@ def test_summary_is_that_of_the_diagnostics(fitted, trees, name):
     assert sorted(found) == pytest.approx(sorted(est.diagnostics_.ess_tail))
 
 
-def test_hyper_parameters_have_their_names_scales_and_dimensions(fitted, trees):
+def test_arviz_tree_has_hyper_parameters_with_names_scales_and_dimensions(fitted, trees):
     classes = trees["classes"]["posterior"]
     assert classes["k2__length_scale"].dims == ("chain", "draw", "feature")
     theta = fitted["classes"].theta_samples_
@@ -139,7 +139,7 @@ def test_hyper_parameters_have_their_names_scales_and_dimensions(fitted, trees):
     assert_array_equal(marked["weight"], expected.weights)
 
 
-def test_features_have_their_names():
+def test_arviz_tree_has_the_names_of_features():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X, columns=["width", "height"])
     few = {**QUICK, "n_draws": 4}
@@ -151,7 +151,7 @@ def test_features_have_their_names():
     ]
 
 
-def test_more_thresholds_and_no_hyperparameters_at_all():
+def test_arviz_tree_serves_several_thresholds_and_no_hyperparameters():
     few = {**QUICK, "n_draws": 4}
     four = BayesianGPOrdinalClassifier(**few).fit(X, np.arange(N) % 4)
     posterior = four.to_arviz()["posterior"]
@@ -163,7 +163,7 @@ def test_more_thresholds_and_no_hyperparameters_at_all():
     assert list(none["posterior"].data_vars) == ["f"]
 
 
-def test_plots_take_the_tree_as_it_is(trees):
+def test_arviz_plots_draw_the_tree(trees):
     arviz_plots = pytest.importorskip("arviz_plots")
     import matplotlib.pyplot as plt
 
@@ -180,14 +180,14 @@ def test_plots_take_the_tree_as_it_is(trees):
     plt.close("all")
 
 
-def test_latent_values_are_drawn_where_chains_went_without(models):
+def test_arviz_tree_has_latent_draws_if_chains_integrate_f_out(models):
     est = models("regressor", "default").model
     tree = est.to_arviz()
     assert_array_equal(tree["posterior"]["f"], est.latent_samples_)
     assert arviz_stats.loo(tree).elpd == pytest.approx(est.loo("psis").elpd, abs=0.5)
 
 
-def test_one_against_the_rest_has_a_tree_for_each_class(models):
+def test_one_vs_rest_has_an_arviz_tree_for_each_class(models):
     own = models("one_vs_rest")
     with pytest.raises(ValueError, match=r"estimators_\[k\]\.to_arviz"):
         own.model.to_arviz()

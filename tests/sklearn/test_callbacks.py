@@ -140,7 +140,7 @@ def assert_prefix(model, uncut, n_draws):
 
 
 @pytest.mark.parametrize("make", [default, random_walk])
-def test_one_task_per_chain_and_one_leaf_per_round(make):
+def test_callbacks_see_one_task_per_chain_and_one_leaf_per_round(make):
     recorder = Recorder()
     model = make(n_chains=3).set_callbacks(recorder).fit(*moons())
     rounds = recorder.count()["end", "round"] // 3
@@ -167,7 +167,7 @@ def test_one_task_per_chain_and_one_leaf_per_round(make):
         assert of_chain == list(range(rounds))
 
 
-def test_tasks_end_in_order():
+def test_callback_tasks_end_before_their_parents():
     recorder = Recorder()
     random_walk().set_callbacks(recorder).fit(*moons())
     open_tasks = set()
@@ -183,7 +183,7 @@ def test_tasks_end_in_order():
 
 
 @pytest.mark.parametrize("make", [default, random_walk])
-def test_watching_changes_no_draw(make, uncut_of):
+def test_callbacks_change_no_draw(make, uncut_of):
     model = make().set_callbacks(Recorder(), Recorder()).fit(*moons())
     assert_prefix(model, uncut_of(make), N_DRAWS)
 
@@ -199,7 +199,7 @@ def test_a_callback_that_fails_is_torn_down_and_leaves_the_old_fit():
 
 @pytest.mark.filterwarnings("ignore:Sampling was interrupted")
 @pytest.mark.parametrize("action", [lambda: True, interrupt], ids=["stop", "interrupt"])
-def test_progress_bar_of_a_run_that_is_cut_short(action, uncut):
+def test_progress_bar_does_not_change_a_run_that_is_cut_short(action, uncut):
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
@@ -209,7 +209,7 @@ def test_progress_bar_of_a_run_that_is_cut_short(action, uncut):
 
 
 @pytest.mark.statistical
-def test_progress_bar_around_a_search():
+def test_progress_bar_works_around_a_search():
     pytest.importorskip("rich")
     from sklearn.callback import ProgressBar
 
@@ -259,7 +259,9 @@ KEPT = "interrupted: the {} draws per chain of the complete rounds .of {} asked"
         (2, "end", random_walk, 1, N_DRAWS),
     ],
 )
-def test_an_interrupt_keeps_the_complete_rounds(index, hook, make, n_jobs, n_kept, uncut_of):
+def test_interrupt_between_rounds_keeps_the_complete_rounds(
+    index, hook, make, n_jobs, n_kept, uncut_of
+):
     recorder = at_draw_round(index, interrupt, hook, make=make)
     model = make(n_jobs=n_jobs).set_callbacks(recorder)
     with pytest.warns(UserWarning, match=KEPT.format(n_kept, N_DRAWS)):
@@ -337,7 +339,7 @@ def test_an_interrupt_from_a_callback_in_the_set_up_propagates(hook, uncut):
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:Sampling was interrupted")
 @pytest.mark.parametrize("action", [lambda: True, interrupt], ids=["stop", "interrupt"])
-def test_every_class_keeps_the_rounds_that_all_have_finished(action):
+def test_interrupt_keeps_the_rounds_that_all_classes_have_finished(action):
     # The last chain of the last class asks.
     recorder = at_draw_round(0, action, chain=5)
     X, y = three_classes()

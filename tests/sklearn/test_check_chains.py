@@ -31,7 +31,7 @@ def said(samples, sampler="pm", **rates):
     return " | ".join(findings(chains, ConvergenceGoal(1.01, 400.0)))
 
 
-def test_nothing_is_said_of_chains_that_have_converged():
+def test_check_of_converged_chains_is_silent():
     assert said(healthy()) == ""
     assert said(healthy(), accepted=1) == ""  # whatever their moves do
 
@@ -56,7 +56,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize("illness", WORDS)
-def test_an_illness_is_named_with_the_chain_or_the_hyperparameter(illness):
+def test_check_names_the_defect_with_the_chain_or_hyperparameter(illness):
     samples = healthy()
     illness(samples)
     text = said(samples)
@@ -66,7 +66,7 @@ def test_an_illness_is_named_with_the_chain_or_the_hyperparameter(illness):
     assert "No single chain stands out" not in text
 
 
-def test_remedies_depend_on_the_sampler_and_on_its_moves():
+def test_check_suggests_remedies_for_the_sampler_and_its_moves():
     samples = healthy()
     stuck(samples)
     refused = "The move 'walk' is accepted in fewer than 5 of 100"
@@ -75,7 +75,7 @@ def test_remedies_depend_on_the_sampler_and_on_its_moves():
     assert 'Try sampler="pm"' in said(samples, sampler="sa")
 
 
-def test_chains_that_are_only_short():
+def test_check_of_short_chains_says_no_chain_stands_out():
     assert "No single chain stands out" in said(healthy()[:, :40])
 
 
@@ -90,7 +90,7 @@ def fitted(path, **changes):
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-def test_the_command_prints_and_draws(fixed, tmp_path, capsys):
+def test_check_chains_command_prints_and_plots(fixed, tmp_path, capsys):
     pytest.importorskip("matplotlib")
     from sklearn.gaussian_process.kernels import RBF
 
@@ -110,7 +110,7 @@ def test_the_command_prints_and_draws(fixed, tmp_path, capsys):
         assert (tmp_path / f"{plots.name}_{kind}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_file_without_draws(tmp_path, capsys):
+def test_check_chains_command_says_if_a_file_has_no_draws(tmp_path, capsys):
     from .test_checkpoint import CutError, cut_at
 
     with cut_at(3), pytest.raises(CutError):
@@ -119,14 +119,14 @@ def test_a_file_without_draws(tmp_path, capsys):
     assert "no draws yet: 3 batches of the set-up are done" in capsys.readouterr().out
 
 
-def test_files_that_are_none(tmp_path, capsys):
+def test_check_chains_command_refuses_other_files(tmp_path, capsys):
     (tmp_path / "other").write_text("something else")
     for name in ("other", "not there"):
         assert main(["check-chains", str(tmp_path / name)]) == 2
         assert "cannot be used" in capsys.readouterr().err
 
 
-def test_the_earlier_name_of_the_command(tmp_path, capsys):
+def test_earlier_command_name_works_with_a_warning(tmp_path, capsys):
     assert main(["doctor", str(tmp_path / "not there")]) == 2
     warning, problem = capsys.readouterr().err.splitlines()
     assert warning.startswith("FutureWarning: the command 'doctor' is called 'check-chains' now")

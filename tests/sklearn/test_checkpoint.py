@@ -17,7 +17,6 @@ from scipy import stats
 from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-import skgpmcmc
 from skgpmcmc import (
     BayesianGPClassifier,
     BayesianGPPoissonRegressor,
@@ -149,7 +148,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("make", "data", "every"), CASES)
-def test_a_fit_that_is_cut_off_at_any_batch_goes_on_to_the_same_draws(make, data, every, tmp_path):
+def test_fit_cut_off_at_any_batch_continues_to_the_same_draws(make, data, every, tmp_path):
     X, y = data()
     uncut = make().fit(X, y)
     whole = make(checkpoint=tmp_path / "whole").fit(X, y)
@@ -165,7 +164,7 @@ def test_a_fit_that_is_cut_off_at_any_batch_goes_on_to_the_same_draws(make, data
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("sampler", ["discretizing", "tempered"])
-def test_samplers_with_a_long_set_up_go_on_from_within_it(sampler, tmp_path):
+def test_fit_cut_off_within_a_long_set_up_continues_to_the_same_draws(sampler, tmp_path):
     X, y = curve()
     make = functools.partial(regressor, sampler=sampler, approximation=SubsetOfData(5))
     uncut = make(checkpoint=tmp_path / "whole").fit(X, y)
@@ -175,7 +174,7 @@ def test_samplers_with_a_long_set_up_go_on_from_within_it(sampler, tmp_path):
     assert_same_draws(make().fit(X, y), uncut)
 
 
-def test_a_file_may_be_cut_off_again_and_again(tmp_path):
+def test_fit_cut_off_several_times_continues_to_the_same_draws(tmp_path):
     X, y = moons()
     model, path = walk(checkpoint=tmp_path / "file"), tmp_path / "file"
     n_cuts = 0
@@ -191,7 +190,7 @@ def test_a_file_may_be_cut_off_again_and_again(tmp_path):
     assert_same_draws(model, walk().fit(X, y))
 
 
-def test_a_complete_fit_is_continued_as_one_longer_fit(tmp_path):
+def test_complete_fit_continued_from_its_file_equals_one_longer_fit(tmp_path):
     X, y = moons()
     walk(checkpoint=tmp_path / "file").fit(X, y)
     content = (tmp_path / "file").read_bytes()
@@ -209,7 +208,7 @@ def test_a_complete_fit_is_continued_as_one_longer_fit(tmp_path):
 
 
 @pytest.mark.statistical
-def test_a_larger_target_looks_at_other_places_and_makes_the_draws_of_one_fit(tmp_path):
+def test_fit_continued_to_a_larger_target_equals_one_longer_fit(tmp_path):
     X, y = curve()
     make = functools.partial(regressor, n_draws=1000, max_rhat=1.1)
     with rounds_of(FULL_LENGTH):  # within which sampling may end
@@ -218,14 +217,14 @@ def test_a_larger_target_looks_at_other_places_and_makes_the_draws_of_one_fit(tm
             assert_same_draws(some, make(target_ess=target).fit(X, y))
 
 
-def test_a_fit_that_ends_sooner_than_the_file_is_refused(tmp_path):
+def test_checkpoint_refuses_a_fit_shorter_than_its_file(tmp_path):
     X, y = moons()
     walk(checkpoint=tmp_path / "file").fit(X, y)
     with pytest.raises(ValueError, match="has more draws than n_draws=10 and target_ess=None"):
         walk(checkpoint=tmp_path / "file", n_draws=ROUND_LENGTH).fit(X, y)
 
 
-def test_without_random_state_the_file_has_the_seed(tmp_path):
+def test_checkpoint_keeps_the_seed_if_random_state_is_none(tmp_path):
     X, y = moons()
     make = functools.partial(walk, random_state=None)
     first, second = (make(checkpoint=tmp_path / "one").fit(X, y) for _ in range(2))
@@ -235,7 +234,7 @@ def test_without_random_state_the_file_has_the_seed(tmp_path):
     assert not np.array_equal(first.theta_samples_, other.theta_samples_)
 
 
-def test_what_concerns_predictions_may_change(tmp_path):
+def test_checkpoint_accepts_changed_settings_of_predictions(tmp_path):
     X, y = moons()
     with cut_at(6), pytest.raises(CutError):
         walk(checkpoint=tmp_path / "file").fit(X, y)
@@ -249,7 +248,7 @@ def test_what_concerns_predictions_may_change(tmp_path):
 
 
 @pytest.mark.statistical
-def test_draws_by_other_processes_are_the_same(tmp_path):
+def test_checkpoint_with_several_processes_changes_no_draw(tmp_path):
     X, y = moons()
     assert_same_draws(walk(checkpoint=tmp_path / "file", n_jobs=2).fit(X, y), walk().fit(X, y))
 
@@ -270,7 +269,7 @@ with here.rounds_of(here.ROUND_LENGTH):
     ("make", "data", "n"),
     [("walk", "moons", 3), ("one_vs_rest", "three_classes", 2)],
 )
-def test_a_killed_process_leaves_a_file_to_go_on_from(make, data, n, tmp_path):
+def test_killed_process_leaves_a_checkpoint_that_can_be_continued(make, data, n, tmp_path):
     X, y = globals()[data]()
     made = functools.partial(globals()[make], n_draws=100)
     begin = time.perf_counter()
@@ -291,7 +290,7 @@ def test_a_killed_process_leaves_a_file_to_go_on_from(make, data, n, tmp_path):
 # --- what is said of a fit that goes on -----------------------------------------------------------
 
 
-def test_the_pace_is_that_of_the_draws_that_are_made_now(monkeypatch, tmp_path, capsys):
+def test_remaining_time_ignores_draws_read_from_the_file(monkeypatch, tmp_path, capsys):
     """Those from the file take no time, and what is left is judged without them."""
     now, sample = [0.0], work.sample_all
     monkeypatch.setattr(chains.time, "perf_counter", lambda: now[0])
@@ -340,7 +339,7 @@ def refused(path, content, match="cannot be used: .* Delete the file, or choose 
         read_checkpoint(path)
 
 
-def test_flipped_bits_are_refused(complete, tmp_path):
+def test_checkpoint_with_flipped_bits_is_refused(complete, tmp_path):
     rng = np.random.default_rng(0)
     first = sealed._DIGEST_LENGTH + len(sealed._MAGIC) + 3  # the two lines of the head: every byte
     places = [*range(first), *rng.integers(first, len(complete), 200)]
@@ -350,13 +349,13 @@ def test_flipped_bits_are_refused(complete, tmp_path):
         refused(tmp_path / "file", bytes(changed))
 
 
-def test_files_that_were_cut_short_are_refused(complete, tmp_path):
+def test_truncated_checkpoint_is_refused(complete, tmp_path):
     for length in [*range(0, 120, 7), *np.linspace(120, len(complete) - 1, 50).astype(int)]:
         refused(tmp_path / "file", complete[:length])
     refused(tmp_path / "file", complete + b"0")
 
 
-def test_a_damaged_file_is_refused_by_fit_and_an_earlier_fit_stays(complete, tmp_path):
+def test_fit_refuses_a_damaged_checkpoint_and_keeps_the_earlier_fit(complete, tmp_path):
     X, y = moons()
     (tmp_path / "file").write_bytes(complete[:-1])
     model = walk(n_draws=4).fit(X, y)
@@ -375,11 +374,11 @@ def test_a_damaged_file_is_refused_by_fit_and_an_earlier_fit_stays(complete, tmp
         (b"skgpmcmc checkpoint 999\n", "it has format 999, and this version of skgpmcmc reads 1"),
     ],
 )
-def test_files_of_others_are_refused(content, why, tmp_path):
+def test_files_that_are_no_checkpoints_are_refused(content, why, tmp_path):
     refused(tmp_path / "file", content, match=why)
 
 
-def test_an_array_that_is_larger_than_the_file_is_refused(tmp_path):
+def test_checkpoint_with_an_array_larger_than_the_file_is_refused(tmp_path):
     place = sealed._ArrayBytes(memoryview(b"12345678"))
     for shape in ([2], [10**15, 10**15], [-1], [1] * 9):
         with pytest.raises(ValueError, match=r"bytes has 8|no array is of"):
@@ -417,7 +416,7 @@ CHANGES = {
 
 
 @in_one_test("name", [*CHANGES, "X", "y", "sample_weight"])
-def test_a_setting_that_differs_is_named(name, complete, tmp_path):
+def test_checkpoint_of_other_settings_is_refused_by_their_name(name, complete, tmp_path):
     path = tmp_path / "file"
     path.write_bytes(complete)
     model = walk(checkpoint=path).set_params(**{k: v for k, v in CHANGES.items() if k == name})
@@ -428,14 +427,14 @@ def test_a_setting_that_differs_is_named(name, complete, tmp_path):
     assert path.read_bytes() == complete
 
 
-def test_all_that_differs_is_named(complete, tmp_path):
+def test_checkpoint_error_names_all_settings_that_differ(complete, tmp_path):
     (tmp_path / "file").write_bytes(complete)
     model = walk(checkpoint=tmp_path / "file", kernel=RBF(), n_chains=1)
     with pytest.raises(ValueError, match="another fit: kernel, n_chains, y differ"):
         model.fit(*changed_data("y"))
 
 
-def test_noise_variance_and_exposure_are_data(tmp_path):
+def test_checkpoint_of_other_noise_variances_or_exposures_is_refused(tmp_path):
     X, y = curve()
     model = regressor(checkpoint=tmp_path / "noise", sampler="aa").fit(X, y)
     with pytest.raises(ValueError, match=r"another fit: .*noise_variance differ"):
@@ -450,7 +449,7 @@ def test_noise_variance_and_exposure_are_data(tmp_path):
         model.fit(X, y, exposure=np.linspace(1.0, 2.0, N_ROWS))
 
 
-def test_a_file_that_cannot_be_followed_names_versions(tmp_path):
+def test_checkpoint_that_cannot_be_followed_names_versions(tmp_path):
     path = tmp_path / "file"
     X, y = moons()
     walk(checkpoint=path).fit(X, y)
@@ -465,14 +464,15 @@ def test_a_file_that_cannot_be_followed_names_versions(tmp_path):
         walk(checkpoint=path).fit(X, y)
 
 
-def test_another_version_of_the_package_is_refused(complete, monkeypatch, tmp_path):
-    (tmp_path / "file").write_bytes(complete)
-    monkeypatch.setattr(skgpmcmc, "__version__", "99.0")
-    with pytest.raises(ValueError, match=r"was made with skgpmcmc .*, and this is 99\.0"):
-        walk(checkpoint=tmp_path / "file").fit(*moons())
+def test_checkpoint_of_another_version_is_refused(complete, tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(complete)
+    sealed.write_sealed(path, read_checkpoint(path) | {"package": "99.0"})
+    with pytest.raises(ValueError, match=r"was made with skgpmcmc 99\.0, and this is "):
+        walk(checkpoint=path).fit(*moons())
 
 
-def test_the_estimator_is_a_setting(tmp_path):
+def test_checkpoint_of_another_estimator_is_refused(tmp_path):
     X, y = counts()
     poisson(checkpoint=tmp_path / "file").fit(X, y)
     volatility = BayesianGPVolatilityRegressor(**SHORT, sampler=WALK, checkpoint=tmp_path / "file")
@@ -480,7 +480,7 @@ def test_the_estimator_is_a_setting(tmp_path):
         volatility.fit(X, y - 1.5)
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path):
+def test_checkpoint_in_a_missing_folder_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"cannot be written .* in a folder that is there"):
         walk(checkpoint=tmp_path / "no" / "file").fit(*moons())
     with pytest.raises(ValueError, match="cannot be used"):
@@ -530,7 +530,7 @@ def full_file(folder, X, y):
     ],
     ids=["interrupt", "lost workers"],
 )
-def test_a_run_that_breaks_off_keeps_its_draws_and_the_file_goes_on(error, said, tmp_path):
+def test_interrupted_fit_keeps_its_draws_and_its_checkpoint_can_be_continued(error, said, tmp_path):
     X, y = moons()
     n_before = n_batches_written(full_file(tmp_path, X, y)) + 1
     with cut_at(n_before, error), pytest.warns(UserWarning, match=said):
@@ -539,7 +539,7 @@ def test_a_run_that_breaks_off_keeps_its_draws_and_the_file_goes_on(error, said,
     assert_same_draws(model.fit(X, y), walk().fit(X, y))
 
 
-def test_a_stop_request_waits_until_the_file_was_followed(tmp_path):
+def test_stop_request_waits_until_the_checkpoint_was_followed(tmp_path):
     class Stop(Callback):
         def on_fit_task_end(self, estimator, context):
             return True
@@ -550,7 +550,7 @@ def test_a_stop_request_waits_until_the_file_was_followed(tmp_path):
     assert_same_draws(model, walk(n_draws=20).fit(X, y))
 
 
-def test_max_time_ends_after_a_round_and_keeps_all(tmp_path, monkeypatch):
+def test_max_time_ends_after_a_round_and_keeps_its_draws(tmp_path, monkeypatch):
     X, y = moons()
     message = "max_time=100 seconds are over: sampling has ended after 10 of at most 14 draws"
     sample, late = chains._sample_more, time_limit.clock() + 1000.0
@@ -572,7 +572,7 @@ def test_max_time_ends_after_a_round_and_keeps_all(tmp_path, monkeypatch):
         assert_same_draws(other, walk().fit(X, y))
 
 
-def test_draws_that_are_handed_out_in_parts_are_counted_once():
+def test_operations_of_draws_read_in_parts_are_counted_once():
     """A run with other rounds takes draws from the file in other parts."""
     counts = ChainCounts(Counter(walk=6), Counter(walk=2), 6.0)
     draws = np.arange(6.0)[:, None]

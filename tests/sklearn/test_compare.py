@@ -71,7 +71,9 @@ def with_settings(monkeypatch, **changes):
     )
 
 
-def test_own_file_with_two_classes(tmp_path, capsys, monkeypatch, iris_rows, small_grid):
+def test_compare_runs_on_a_file_with_two_classes(
+    tmp_path, capsys, monkeypatch, iris_rows, small_grid
+):
     with_settings(monkeypatch, n_chains=2)
     X, y = iris_rows
     path = write_csv(tmp_path / "flowers.csv", X[50::5], y[50::5])
@@ -97,7 +99,9 @@ def test_own_file_with_two_classes(tmp_path, capsys, monkeypatch, iris_rows, sma
     assert "note (Bayesian GP (this package), split 1): Chains " in printed.out
 
 
-def test_own_file_with_three_classes(tmp_path, capsys, monkeypatch, iris_rows, small_grid):
+def test_compare_runs_on_a_file_with_three_classes(
+    tmp_path, capsys, monkeypatch, iris_rows, small_grid
+):
     # The default samplers are shown with two classes; with three they take three times as long.
     with_settings(monkeypatch, n_chains=2, sampler="asis")
     X, y = iris_rows
@@ -126,14 +130,14 @@ def test_bundled_splits_are_balanced_and_standardized():
         np.testing.assert_allclose(split.X_train.std(axis=0)[varying], 1.0)
 
 
-def test_splits_belong_to_a_seed():
+def test_splits_are_reproduced_by_their_seed():
     data = DataSet("toy", np.arange(40.0).reshape(20, 2), np.arange(20) % 2, 10, True)
     first, again = split_data(data, 3), split_data(data, 3)
     np.testing.assert_array_equal(first.X_train, again.X_train)
     assert not np.array_equal(first.X_train, split_data(data, 4).X_train)
 
 
-def test_scores_are_scikit_learns():
+def test_scores_agree_with_scikit_learn():
     rng = np.random.default_rng(0)
     p = rng.uniform(0.05, 0.95, 30)
     y = np.where(rng.uniform(size=30) < p, "yes", "no")
@@ -161,7 +165,7 @@ def test_table_shows_mean_and_standard_error():
     ]
 
 
-def test_table_marks_the_best_as_it_is_shown():
+def test_table_marks_the_best_by_the_digits_that_it_shows():
     scores = {
         "a": {"accuracy": 0.9, "log_loss": 0.3, "auc": 0.8},
         "b": {"accuracy": 0.9001, "log_loss": 0.2, "auc": 0.8},
@@ -192,7 +196,7 @@ def outcomes_with(losses):
     ]
 
 
-def test_conclusion_compares_split_by_split():
+def test_conclusion_compares_log_losses_split_by_split():
     easy_and_hard = np.array([0.1, 0.5, 0.9])
     steps = np.array([0.01, 0.02, 0.03])
     losses = {"best": easy_and_hard, "behind": easy_and_hard + steps}
@@ -208,7 +212,7 @@ def test_conclusion_compares_split_by_split():
     assert "near and even are within one" in conclusion(outcomes_with(many))
 
 
-def test_differences_of_one_split_are_those_of_its_rows():
+def test_error_of_a_single_split_comes_from_its_rows():
     y = np.tile(["no", "yes"], 50)
     right = np.tile([[0.9, 0.1], [0.1, 0.9]], (50, 1))
     unsure = np.full((100, 2), 0.5)
@@ -286,7 +290,9 @@ def test_picture_has_a_band_over_splits_and_axes_wider_than_a_row(tmp_path, monk
         (["--repeats", "10", "--datasets", "digits", "breast-cancer"], 10, ["digits 3 vs 5"]),
     ],
 )
-def test_bundled_data_and_splits(monkeypatch, tmp_path, given, n_splits, names):
+def test_compare_chooses_bundled_data_and_number_of_splits(
+    monkeypatch, tmp_path, given, n_splits, names
+):
     made = []
 
     def run(data_sets, settings, repeats, random_state):
@@ -298,7 +304,7 @@ def test_bundled_data_and_splits(monkeypatch, tmp_path, given, n_splits, names):
     assert made == [(n_splits, names)]
 
 
-def test_the_full_grid_is_that_of_the_baseline():
+def test_full_grid_equals_that_of_the_svm_baseline():
     for grid, n_pairs in {"small": 20, "full": 110}.items():
         settings = Settings(svm_grid=grid)
         machine = make_methods(settings, 2, 2, 0)[PLAIN_NAMES["SVM + Platt"]]()
@@ -307,14 +313,16 @@ def test_the_full_grid_is_that_of_the_baseline():
         assert len(tried[0]) * len(tried[1]) == n_pairs
 
 
-def test_results_of_earlier_versions_have_plain_names():
+def test_methods_have_the_translated_names_of_committed_results():
     path = REPOSITORY / "benchmarks" / "results" / "compare_r10.json"
     runs = json.loads(path.read_text("utf-8"))["runs"]
     assert {run["method"] for run in runs} == set(PLAIN_NAMES)
     assert list(make_methods(Settings(), 2, 2, 0)) == list(PLAIN_NAMES.values())
 
 
-def test_text_missing_values_and_rare_classes_by_options(tmp_path, capsys, monkeypatch):
+def test_compare_handles_text_missing_values_and_rare_classes_by_options(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(
         "skgpmcmc.compare.methods.make_methods", lambda *_: {"only": LogisticRegression}
     )
@@ -341,7 +349,7 @@ def test_text_missing_values_and_rare_classes_by_options(tmp_path, capsys, monke
     assert document["data_notes"] == {"own": notes}
 
 
-def test_no_command_shows_help(capsys):
+def test_call_without_a_command_shows_help(capsys):
     assert main([]) == 0
     printed = capsys.readouterr().out
     assert all(command in printed for command in ("usage:", "compare", "check-chains"))

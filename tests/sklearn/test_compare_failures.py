@@ -131,7 +131,7 @@ def compared(tmp_path, capsys):
         (table("aaabbb"), r"2 classes with too few rows: 'a' \(3 rows\), 'b'"),
     ],
 )
-def test_bad_file_is_told_before_any_fit(compared, use_methods, text, message):
+def test_compare_refuses_a_bad_file_before_any_fit(compared, use_methods, text, message):
     use_methods(only=partial(Acting, fail))
     status, printed, found = compared(text)
     assert status == 2
@@ -141,7 +141,7 @@ def test_bad_file_is_told_before_any_fit(compared, use_methods, text, message):
         raise ValueError(printed.err)
 
 
-def test_all_faults_of_a_file_are_told_at_once(compared, use_methods):
+def test_compare_names_all_faults_of_a_file_at_once(compared, use_methods):
     use_methods(only=partial(Acting, fail))
     good = [f"{k},{k},red,{'ab'[k % 2]}" for k in range(20)]
     bad = ["NA,1,red,a", "1,x,blue,b", "2,1e200,blue,a", "3,1,blue,c", "4,1,blue,?"]
@@ -175,14 +175,14 @@ def test_all_faults_of_a_file_are_told_at_once(compared, use_methods):
         (["--drop-columns", "b", "--drop-rare"], "without its rare classes .* no class"),
     ],
 )
-def test_options_that_leave_nothing(compared, arguments, message):
+def test_compare_refuses_options_that_leave_no_rows_or_columns(compared, arguments, message):
     status, printed, _ = compared("a,b,kind\n1,,x\n2,NA,x\n3,?,y\n4,nan,y\n", *arguments)
     assert status == 2
     with pytest.raises(ValueError, match=message):
         raise ValueError(printed.err)
 
 
-def test_a_file_without_end_is_read_up_to_the_limit_and_no_further(monkeypatch, tmp_path):
+def test_endless_file_is_read_only_up_to_the_limit(monkeypatch, tmp_path):
     monkeypatch.setattr(reader, "_MOST_BYTES", 10**6)
     path = tmp_path / "own.csv"
     with path.open("wb") as file:
@@ -197,14 +197,14 @@ def test_a_file_without_end_is_read_up_to_the_limit_and_no_further(monkeypatch, 
     assert peak < 4e6
 
 
-def test_missing_file_and_folder(tmp_path, capsys):
+def test_compare_refuses_missing_files_and_folders(tmp_path, capsys):
     for name in ("nothing.csv", ""):
         status = main(["compare", "--data", str(tmp_path / name), "--target", "kind"])
         assert status == 2
         assert f"{tmp_path / name} cannot be read" in capsys.readouterr().err
 
 
-def test_data_without_a_target_is_no_command(capsys):
+def test_compare_refuses_data_without_a_target(capsys):
     with pytest.raises(SystemExit):
         main(["compare", "--data", "x.csv"])
     assert "--data and --target go together" in capsys.readouterr().err
@@ -226,7 +226,7 @@ def test_data_without_a_target_is_no_command(capsys):
         ("--random-state", "4294967296"),
     ],
 )
-def test_bad_arguments_are_named(capsys, argument, value):
+def test_compare_refuses_bad_arguments_by_name(capsys, argument, value):
     with pytest.raises(SystemExit) as exit_:
         main(["compare", argument, value])
     assert exit_.value.code == 2
@@ -235,7 +235,7 @@ def test_bad_arguments_are_named(capsys, argument, value):
     assert value in message
 
 
-def test_train_size_out_of_range_of_either_kind_of_split(compared, capsys):
+def test_compare_refuses_a_train_size_out_of_range(compared, capsys):
     status, printed, _ = compared(TWO_CLASSES, "--train-size", "19")
     assert status == 2
     assert "--train-size must lie between 6 and 18" in printed.err
@@ -246,7 +246,7 @@ def test_train_size_out_of_range_of_either_kind_of_split(compared, capsys):
 
 
 @pytest.mark.parametrize(("train_size", "n_train"), [(12, 1), (46, 4)])
-def test_a_class_that_a_split_leaves_too_few_rows(train_size, n_train):
+def test_compare_refuses_splits_that_leave_a_class_too_few_rows(train_size, n_train):
     y = np.repeat(["many", "few"], [44, 4])
     data = DataSet("toy", np.zeros((48, 1)), y, train_size, balanced=False)
     message = f"'few' of 'toy' has 4 rows, of which split 1 has {n_train} for training"
@@ -255,9 +255,7 @@ def test_a_class_that_a_split_leaves_too_few_rows(train_size, n_train):
 
 
 @pytest.mark.parametrize("suffix", [".json", ".png"])
-def test_output_that_cannot_be_written_is_told_before_any_fit(
-    compared, use_methods, tmp_path, suffix
-):
+def test_compare_refuses_unwritable_output_before_any_fit(compared, use_methods, tmp_path, suffix):
     use_methods(only=partial(Acting, fail))
     (tmp_path / f"taken{suffix}").mkdir()
     for prefix in (tmp_path / "taken", tmp_path / "nowhere" / "out", f"{tmp_path}/", ""):
@@ -267,7 +265,7 @@ def test_output_that_cannot_be_written_is_told_before_any_fit(
         assert "split 1" not in printed.err
 
 
-def test_older_results_stay_until_there_are_new_ones(compared, use_methods, tmp_path):
+def test_compare_keeps_older_results_until_new_ones_are_complete(compared, use_methods, tmp_path):
     use_methods(only=partial(Acting, stop))
     status, _, found = compared(TWO_CLASSES)
     assert (status, found) == (130, None)
@@ -280,7 +278,7 @@ def test_older_results_stay_until_there_are_new_ones(compared, use_methods, tmp_
 # --- files that are fine --------------------------------------------------------------------------
 
 
-def test_byte_order_mark_blank_lines_and_quotes(tmp_path):
+def test_csv_reader_handles_byte_order_mark_blank_lines_and_quotes(tmp_path):
     path = tmp_path / "own.csv"
     rows = 4 * '"x, 1",1\r\n\r\ny,2\r\n  \r\n'
     path.write_text(f'kind,"a"\r\n{rows}', encoding="utf-8-sig", newline="")
@@ -289,7 +287,7 @@ def test_byte_order_mark_blank_lines_and_quotes(tmp_path):
     np.testing.assert_array_equal(data.X, 4 * [[1.0], [2.0]])
 
 
-def test_numbers_that_are_classes(tmp_path):
+def test_csv_reader_accepts_numbers_as_classes(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text(table(np.arange(24) % 3))
     assert csv_data(path, "kind").train_size == 16
@@ -300,7 +298,7 @@ def test_numbers_that_are_classes(tmp_path):
 # --- what is done is kept -------------------------------------------------------------------------
 
 
-def test_a_method_that_fails_leaves_a_row_and_its_reason(compared, use_methods):
+def test_failing_method_has_a_row_and_its_reason(compared, use_methods):
     use_methods(first=LogisticRegression, second=partial(Acting, fail), third=DummyClassifier)
     status, printed, found = compared(TWO_CLASSES, "--repeats", "2")
     assert status == 1
@@ -320,7 +318,7 @@ def test_a_method_that_fails_leaves_a_row_and_its_reason(compared, use_methods):
     assert found["complete"] is True
 
 
-def test_a_method_that_fails_on_one_split_says_so_in_the_table(compared, use_methods):
+def test_method_that_fails_on_one_split_is_marked_in_the_table(compared, use_methods):
     actions = iter([fail, int])
     use_methods(only=lambda: Acting(next(actions)))
     status, printed, _ = compared(TWO_CLASSES, "--repeats", "2")
@@ -328,7 +326,7 @@ def test_a_method_that_fails_on_one_split_says_so_in_the_table(compared, use_met
     assert printed.out.split("only (1 of 2 splits)")[1].split()[0] == "0.500"
 
 
-def test_ctrl_c_keeps_the_methods_that_are_done(compared, use_methods, tmp_path):
+def test_ctrl_c_keeps_the_results_of_complete_methods(compared, use_methods, tmp_path):
     use_methods(first=LogisticRegression, second=partial(Acting, stop), third=DummyClassifier)
     status, printed, found = compared(TWO_CLASSES)
     assert status == 130
@@ -339,7 +337,7 @@ def test_ctrl_c_keeps_the_methods_that_are_done(compared, use_methods, tmp_path)
     assert (tmp_path / "out.png").stat().st_size > 10_000
 
 
-def test_results_are_put_elsewhere_if_the_disk_fails_meanwhile(
+def test_results_are_saved_elsewhere_if_the_disk_fails_meanwhile(
     compared, use_methods, tmp_path, monkeypatch
 ):
     spare = tmp_path / "spare"
@@ -428,7 +426,7 @@ def test_a_terminal_without_arrows_shows_question_marks(compared, use_methods, m
         (partial(Acting, fail), TWO_CLASSES, 1, "no method has finished"),
     ],
 )
-def test_no_plot_is_made_where_there_is_nothing_to_plot(
+def test_no_plot_is_made_without_results_to_plot(
     compared, use_methods, tmp_path, method, text, status, reason
 ):
     use_methods(only=method)
@@ -438,7 +436,7 @@ def test_no_plot_is_made_where_there_is_nothing_to_plot(
     assert not (tmp_path / "out.png").exists()
 
 
-def test_no_plot_without_matplotlib(compared, use_methods, monkeypatch):
+def test_compare_without_matplotlib_says_how_to_get_a_plot(compared, use_methods, monkeypatch):
     use_methods(only=DummyClassifier)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     status, printed, _ = compared(TWO_CLASSES)

@@ -75,7 +75,7 @@ def fitted_names(estimator):
 
 
 @pytest.mark.statistical
-def test_grid_search_over_everything_that_is_an_object():
+def test_grid_search_runs_over_samplers_approximations_and_their_fields():
     X, y = moons(20)
     defensive = PseudoMarginal(defensive=0.2, moves="random_walk")
     grid = [
@@ -154,7 +154,7 @@ class Watched(Laplace):
         return super().gradient(model, fit)
 
 
-def test_an_approximation_of_one_s_own_reaches_the_set_up(monkeypatch):
+def test_set_up_uses_the_class_of_a_custom_approximation(monkeypatch):
     """The set-up asks for a finer version of it, which is of its class."""
     monkeypatch.setattr(Watched, "asked", ())
     settings = {"sampler": PseudoMarginal(), "n_draws": 2, "n_warmup": 2}
@@ -182,7 +182,7 @@ def test_a_pickle_of_a_large_fit_takes_less_than_ten_megabytes():
     assert (len(pickle.dumps(model)) + more_draws) * 768 / n < 10e6
 
 
-def test_a_memory_mapped_file_predicts_the_same(fitted, tmp_path):
+def test_memory_mapped_estimator_predicts_the_same(fitted, tmp_path):
     X, _ = moons()
     joblib.dump(fitted, tmp_path / "model.joblib")
     mapped = joblib.load(tmp_path / "model.joblib", mmap_mode="r")
@@ -233,7 +233,7 @@ def test_labels_may_be_a_column_of_a_table(column, fitted):
     ],
     ids=["strings", "objects", "gaps", "descending", "booleans", "floats"],
 )
-def test_two_labels_of_any_type_come_back(labels, fitted):
+def test_predictions_return_labels_of_the_given_type(labels, fitted):
     X, y = moons()
     model = quick().fit(X, labels[y])
     assert_array_equal(model.classes_, np.sort(labels))
@@ -272,7 +272,7 @@ def test_one_vs_rest_normalizes_probabilities_of_binary_models(fitted_iris):
     assert_allclose(proba, one / one.sum(axis=1, keepdims=True), rtol=1e-12)
 
 
-def test_binary_estimators_of_one_vs_rest(fitted_iris):
+def test_one_vs_rest_has_a_fitted_binary_estimator_for_each_class(fitted_iris):
     model, X, y = fitted_iris
     for label, binary in zip(model.classes_, model.estimators_, strict=True):
         assert isinstance(binary, BayesianGPClassifier)
@@ -283,7 +283,7 @@ def test_binary_estimators_of_one_vs_rest(fitted_iris):
         assert mean[y == label].min() > mean[y != label].mean()
 
 
-def test_one_vs_rest_says_where_binary_attributes_and_methods_are(fitted_iris):
+def test_one_vs_rest_error_names_where_binary_attributes_are(fitted_iris):
     model, X, _ = fitted_iris
     for name in BINARY_ATTRIBUTES:
         assert not hasattr(model, name)
@@ -300,7 +300,7 @@ def test_unfitted_estimators_have_no_fitted_attributes(name):
         getattr(quick(), name)
 
 
-def test_diagnostics_of_one_vs_rest(fitted_iris):
+def test_one_vs_rest_diagnostics_join_those_of_the_binary_estimators(fitted_iris):
     model, *_ = fitted_iris
     diagnostics = model.diagnostics_
     assert diagnostics.classes == [name for name in model.classes_.tolist() for _ in range(2)]
@@ -322,7 +322,7 @@ def test_diagnostics_of_one_vs_rest(fitted_iris):
     assert all(f"k2__length_scale (class {name})" in table for name in model.classes_)
 
 
-def test_refits_leave_nothing_of_another_number_of_classes():
+def test_refit_with_another_number_of_classes_leaves_no_old_attributes():
     X, y, _ = small_iris()
     model = quick()
     three = fitted_names(model.fit(X, y))
@@ -414,7 +414,7 @@ def test_bounds_are_ignored_unless_fixed():
 
 
 @pytest.mark.parametrize("sampler", ["pm", "marginal"])
-def test_all_hyper_parameters_may_be_fixed(sampler):
+def test_fit_with_all_hyper_parameters_fixed_has_draws_of_f_alone(sampler):
     X, y = moons()
     kernel = ConstantKernel(4.0, "fixed") * RBF(0.7, "fixed")
     with warnings.catch_warnings():

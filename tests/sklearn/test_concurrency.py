@@ -39,7 +39,7 @@ def fitted_quietly(random_state):
 
 
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
-def test_fits_in_two_threads_are_those_of_one(n_jobs):
+def test_fits_in_two_threads_have_the_draws_of_one_thread(n_jobs):
     alone = [fitted(seed) for seed in range(4)]
     with ThreadPoolExecutor(2) as pool:
         beside = list(pool.map(lambda seed: fitted(seed, n_jobs=n_jobs), range(4)))
@@ -49,7 +49,7 @@ def test_fits_in_two_threads_are_those_of_one(n_jobs):
         assert mine.diagnostics_.operations == other.diagnostics_.operations
 
 
-def test_one_model_predicts_in_two_threads():
+def test_predictions_in_two_threads_equal_those_in_one():
     model = fitted(0, max_predict_draws=8)
     alone = model.predict_proba(X)
     again = fitted(0, max_predict_draws=8)
@@ -58,7 +58,7 @@ def test_one_model_predicts_in_two_threads():
             assert_array_equal(proba, alone)
 
 
-def test_parallel_fits_in_a_parallel_search():
+def test_parallel_search_of_parallel_fits_has_the_same_scores():
     grid = {"approximation": ["ep", "laplace"]}
     settings = {"cv": 2, "error_score": "raise", "scoring": "neg_log_loss"}
     alone, nested = (
@@ -73,7 +73,7 @@ def test_parallel_fits_in_a_parallel_search():
 @pytest.mark.parametrize(
     "method", ["spawn", pytest.param("forkserver", marks=pytest.mark.statistical)]
 )
-def test_processes_of_any_kind_draw_the_same(method):
+def test_draws_are_the_same_for_every_start_method_of_processes(method):
     if method not in multiprocessing.get_all_start_methods():
         pytest.skip(f"no processes start by {method} here")
     theta, proba = fitted_quietly(0)

@@ -65,7 +65,7 @@ LONG = pytest.mark.statistical
         *(pytest.param(name, None, marks=LONG) for name in PROBLEMS),
     ],
 )
-def test_neither_workers_nor_their_kind_change_anything(name, n_jobs):
+def test_number_and_kind_of_workers_change_no_draw(name, n_jobs):
     """More than one round of sampling; `test_convergence` has the other samplers."""
     settings, y = PROBLEMS[name]
     model = quick(**settings, n_warmup=10, n_draws=13)
@@ -97,14 +97,14 @@ def test_an_integer_seed_gives_the_same_fit_twice(sampler):
     assert_same_model(model.fit(X, Y), before)
 
 
-def test_seeds_and_chains_differ():
+def test_seeds_and_chains_have_different_draws():
     one, other = (quick(random_state=seed, n_draws=20).fit(X, Y) for seed in (0, 1))
     assert not np.array_equal(other.theta_samples_, one.theta_samples_)
     assert not np.array_equal(other.predict_proba(X), one.predict_proba(X))
     assert not np.array_equal(one.theta_samples_[0], one.theta_samples_[1])
 
 
-def test_a_generator_moves_on_and_without_a_seed_fits_differ():
+def test_fits_differ_with_a_generator_or_without_a_seed():
     for random_state in (np.random.RandomState(4), None):
         model = quick(random_state=random_state)
         first = model.fit(X, Y).theta_samples_
@@ -114,7 +114,7 @@ def test_a_generator_moves_on_and_without_a_seed_fits_differ():
             assert_array_equal(first, again.theta_samples_)
 
 
-def test_the_global_generator_is_left_alone():
+def test_global_random_generator_is_left_alone():
     np.random.seed(8)  # noqa: NPY002
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     quick(sampler="pm").fit(X, Y).sample_latent(new_inputs(15), 2, random_state=0)
@@ -156,7 +156,7 @@ def test_predictions_depend_on_each_row_alone(models, name, sampler):
             assert_allclose(found, expected[..., rows], rtol=1e-8, atol=1e-9)
 
 
-def test_rows_beyond_one_batch_are_predicted_as_others():
+def test_rows_beyond_one_batch_have_the_same_predictions():
     model = quick(n_draws=2, max_predict_draws=None).fit(X, Y)
     X_new = new_inputs(1100)
     halves = [model.predict_proba(part) for part in (X_new[:550], X_new[550:])]
@@ -171,7 +171,7 @@ def test_rows_beyond_one_batch_are_predicted_as_others():
         assert_allclose(every[some], of_some, rtol=0.0, atol=1e-10)
 
 
-def test_predictions_store_nothing():
+def test_predictions_do_not_change_the_estimator():
     model = quick().fit(X, Y)
     before, digest = dict(vars(model)), joblib.hash(model)
     model.predict(X)
@@ -186,7 +186,7 @@ def test_predictions_store_nothing():
     assert joblib.hash(model) == digest
 
 
-def test_predictions_do_not_use_the_parameters_of_a_later_day():
+def test_parameters_set_after_fit_do_not_change_predictions():
     model = quick(max_predict_draws=5).fit(X, Y)
     expected = model.predict_proba(X)
     model.set_params(random_state=9, likelihood="logit", kernel=RBF(), n_draws=50)
@@ -198,7 +198,7 @@ def test_predictions_do_not_use_the_parameters_of_a_later_day():
 
 
 @pytest.mark.parametrize("max_predict_draws", [1, 7, 20, 1000])
-def test_predictions_use_draws_of_the_chains_each_with_its_own_f(max_predict_draws):
+def test_predictions_use_joint_draws_of_theta_and_f(max_predict_draws):
     model = quick(max_predict_draws=max_predict_draws, n_draws=10).fit(X, Y)
     used = model._predictor
     assert used.theta.shape == (min(max_predict_draws, 20), 2)
@@ -209,7 +209,7 @@ def test_predictions_use_draws_of_the_chains_each_with_its_own_f(max_predict_dra
 
 
 @pytest.mark.statistical
-def test_a_subset_of_the_draws_predicts_nearly_as_all_do():
+def test_predictions_by_a_subset_of_draws_are_near_those_by_all():
     X_new = new_inputs(60)
     settings = {"sampler": "pm", "n_warmup": 20, "n_draws": 150, "n_importance": "auto"}
     settings |= {"approximation": "auto"}
@@ -226,7 +226,7 @@ def test_a_subset_of_the_draws_predicts_nearly_as_all_do():
 
 
 @pytest.mark.parametrize("sampler", ["pm", WALK, "marginal"])
-def test_predictions_use_the_density_of_the_chains(sampler):
+def test_predictions_use_the_importance_density_of_the_chains(sampler):
     """What predictors hold makes the density of the reference at each theta."""
     model = quick(sampler=sampler, approximation="auto").fit(X, Y)
     used, run = model._predictor, model._sampling.run

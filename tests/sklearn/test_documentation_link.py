@@ -31,21 +31,21 @@ def install(monkeypatch, *addresses):
 
 
 @in_one_test("page", ESTIMATORS)
-def test_link_to_the_page_of_the_class(monkeypatch, page):
+def test_link_of_an_estimator_leads_to_its_listed_page(monkeypatch, page):
     install(monkeypatch, "Source, https://example.org/git", f"Documentation, {ADDRESS}/")
     assert ESTIMATORS[page]()._get_doc_link() == f"{ADDRESS}/generated/{page}.html"
     listed = (Path(__file__).parents[2] / "docs" / "api.rst").read_text("utf-8")
     assert re.search(f"^   {page.removeprefix('skgpmcmc.')}$", listed, re.M)
 
 
-def test_link_is_in_the_representation(monkeypatch):
+def test_html_representation_contains_the_link(monkeypatch):
     install(monkeypatch, f"Documentation, {ADDRESS}")
     page = f'href="{ADDRESS}/generated/skgpmcmc.BayesianGPClassifier.html"'
     assert page in BayesianGPClassifier()._repr_html_()
     assert page in estimator_html_repr(make_pipeline(StandardScaler(), BayesianGPClassifier()))
 
 
-def test_no_link_without_an_address(monkeypatch):
+def test_no_link_without_a_documentation_address(monkeypatch):
     def missing(name):
         raise metadata.PackageNotFoundError(name)
 
@@ -56,6 +56,6 @@ def test_no_link_without_an_address(monkeypatch):
     assert baselines.EPMLClassifier()._get_doc_link() == ""
 
 
-def test_no_link_for_a_class_of_somebody_else(monkeypatch):
+def test_no_link_for_a_subclass_outside_the_package(monkeypatch):
     install(monkeypatch, f"Documentation, {ADDRESS}")
     assert type("Own", (BayesianGPClassifier,), {"__module__": "other"})()._get_doc_link() == ""

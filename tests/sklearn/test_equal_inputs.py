@@ -132,12 +132,12 @@ LONG_SET_UPS = [(name, "pm") for name in TARGETS if name != "classifier"]
     ("name", "sampler"),
     [*SET_UPS, *(pytest.param(*case, marks=pytest.mark.statistical) for case in LONG_SET_UPS)],
 )
-def test_the_form_of_the_data_changes_nothing(name, sampler):
+def test_repeated_or_weighted_rows_give_the_same_default_fit(name, sampler):
     check_forms(name, "laplace", sampler=sampler)
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_the_form_of_the_data_changes_no_random_walk(name):
+def test_repeated_or_weighted_rows_give_the_same_random_walk(name):
     # EP knows no softmax.
     check_forms(name, "laplace", *["ep"][: name != "softmax"], **WALK)
 
@@ -146,12 +146,12 @@ def test_the_form_of_the_data_changes_no_random_walk(name):
     ("name", "sampler"),
     product([n for n in TARGETS if n != "softmax"], ["aa", "surr", "sa", "khr"]),
 )
-def test_the_form_of_the_data_changes_nothing_in_turn(name, sampler):
+def test_repeated_or_weighted_rows_give_the_same_alternating_moves(name, sampler):
     check_forms(name, sampler=sampler)
 
 
 @short_chains()
-def test_each_class_against_the_rest_has_the_same_draws_too():
+def test_repeated_or_weighted_rows_give_the_same_one_vs_rest_fit():
     y = np.array(["a", "b", "c"])[np.arange(N) % 3]
     model = BayesianGPClassifier(**BRIEF, **WALK)
     first, *others = (clone(model).fit(X[rows], y[rows], own) for rows, own in FORMS.values())
@@ -163,7 +163,7 @@ def test_each_class_against_the_rest_has_the_same_draws_too():
 
 
 @short_chains()
-def test_variances_of_equal_rows_follow_them():
+def test_repeated_rows_keep_their_own_noise_variances():
     """Rows that differ in their noise alone are not one, in whatever order they come."""
     _, y = TARGETS["regressor"]
     variance = np.linspace(0.1, 1.0, N)
@@ -211,7 +211,7 @@ def test_with_white_noise_every_row_has_a_latent_value_of_its_own(name):
 # --- leaving rows out -----------------------------------------------------------------------------
 
 
-def test_a_weighted_row_is_left_out_whole_and_repeated_ones_one_by_one():
+def test_loo_leaves_out_a_weighted_row_whole_and_repeated_rows_singly():
     repeated, weighted = (of_walk("classifier", form).loo() for form in ("repeated", "weighted"))
     (rows, _), (differ, weight) = FORMS["repeated"], FORMS["weighted"]
     differ = differ[weight > 0.0]
@@ -231,7 +231,7 @@ def test_a_weighted_row_is_left_out_whole_and_repeated_ones_one_by_one():
 
 @pytest.mark.filterwarnings("ignore:log_evidence.*Pareto k")
 @short_chains()
-def test_models_of_other_columns_are_compared_by_the_targets_as_they_are_given():
+def test_evidence_comparison_accepts_models_of_other_columns():
     """Their inputs are other ones, fewer or more, in orders of their own."""
     rows, _ = FORMS["repeated, in another order"]
     y = TARGETS["regressor"][1][rows]
@@ -275,7 +275,7 @@ def moved(name):
 
 @pytest.mark.parametrize(("name", "settings"), CONTINUED)
 @short_chains()
-def test_a_warm_start_goes_on_with_any_form(name, settings):
+def test_warm_start_accepts_repeated_or_weighted_rows(name, settings):
     whole = fitted(name, "repeated", **BRIEF | settings | MORE)
     for form, (rows, _) in FORMS.items():
         model = pickle.loads(pickle.dumps(fitted(name, "repeated", **BRIEF | settings)))
@@ -298,7 +298,7 @@ def test_a_warm_start_refuses_a_row_at_another_input(name, settings):
 
 @pytest.mark.parametrize(("name", "settings"), CONTINUED)
 @short_chains()
-def test_a_checkpoint_serves_any_form(name, settings, tmp_path):
+def test_checkpoint_accepts_repeated_or_weighted_rows(name, settings, tmp_path):
     path = tmp_path / "file"
     estimator = clone(TARGETS[name][0]).set_params(**BRIEF | settings, checkpoint=path)
     first = clone(estimator).fit(**given(name, "repeated"))
@@ -320,7 +320,7 @@ def test_a_checkpoint_serves_any_form(name, settings, tmp_path):
 
 
 @in_one_test(("name", "form"), product(["classifier", "softmax", "counts", "regressor"], FORMS))
-def test_the_tree_has_the_given_rows_that_have_weight(name, form):
+def test_arviz_tree_has_the_given_rows_of_positive_weight(name, form):
     pytest.importorskip("arviz_base")
     model = collapsed(form) if name == "regressor" else of_walk(name, form)
     rows, weight = FORMS[form]

@@ -110,7 +110,7 @@ CHECKS = by_name(ESTIMATORS)
 
 @pytest.mark.parametrize("name", CHECKS)
 @short_chains()
-def test_scikit_learn_checks(name):
+def test_estimators_pass_the_checks_of_scikit_learn(name):
     """Of every estimator that has the check; whoever cannot pass it must fail."""
     pairs = [(own, check) for own, check in CHECKS[name] if not takes_longer(own, name)]
     assert failures_of(pairs) == []
@@ -118,7 +118,7 @@ def test_scikit_learn_checks(name):
 
 @pytest.mark.statistical
 @short_chains()
-def test_scikit_learn_checks_that_take_longer():
+def test_estimators_pass_the_longer_checks_of_scikit_learn():
     pairs = [(own, check, name) for name, some in CHECKS.items() for own, check in some]
     longer = [(own, check) for own, check, name in pairs if takes_longer(own, name)]
     assert len(longer) == 3
@@ -157,7 +157,7 @@ def failures_of_settings(estimator, checks):
     ids=["classifier", "softmax", "student_t"],
 )
 @short_chains()
-def test_checks_that_depend_on_settings_with_a_random_walk(estimator):
+def test_estimators_pass_checks_that_depend_on_settings_by_a_random_walk(estimator):
     assert failures_of_settings(estimator, BY_SETTING) == []
 
 
@@ -176,5 +176,5 @@ def test_checks_that_depend_on_settings_with_a_random_walk(estimator):
     ids=["classifier", "regressor", "baseline", "softmax"],
 )
 @short_chains()
-def test_checks_that_depend_on_settings_with_default_samplers(estimator, checks):
+def test_estimators_pass_checks_that_depend_on_settings_by_default(estimator, checks):
     assert failures_of_settings(estimator, checks) == []

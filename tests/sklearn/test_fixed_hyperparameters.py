@@ -22,7 +22,7 @@ def fit(n=6, **settings):
     return BayesianGPClassifier(**{**QUICK, "random_state": 0, **settings}).fit(X, y)
 
 
-def test_a_target_is_a_target_for_f():
+def test_target_ess_is_reached_for_f_if_theta_is_fixed():
     """No hyper-parameter has to reach it, which is no reason to stop at once."""
     model = fit(n_draws=2000, target_ess=300.0, max_rhat=1.05, n_warmup=5)
     n_draws = model.theta_samples_.shape[1]
@@ -41,7 +41,7 @@ def test_a_target_is_a_target_for_f():
     assert ConvergenceGoal(1.05, 300.0).estimate_missing(judged_quantities(of_model, earlier)) > 0.0
 
 
-def test_chains_are_judged_by_theta_or_else_by_f():
+def test_convergence_is_judged_by_theta_or_else_by_f():
     """theta where there is any; else the log-likelihood, and values all over the rows."""
     X, y = toy_classes(40, 2, seed=0)
     free, fixed = make_model(X, y), make_model(X, y, kernel=KERNEL)
@@ -56,7 +56,7 @@ def test_chains_are_judged_by_theta_or_else_by_f():
     assert_allclose(found[..., -1], f[..., 39])
 
 
-def test_all_draws_enter_a_prediction():
+def test_predictions_with_fixed_theta_use_all_draws():
     """They share one factorization, and importance draws that grow with their number."""
     model = fit(n_draws=70, n_warmup=0, max_predict_draws=10)
     assert model._predictor.theta.shape == (140, 0)
@@ -69,7 +69,7 @@ def test_all_draws_enter_a_prediction():
 
 
 @pytest.mark.statistical
-def test_more_draws_make_better_predictions():
+def test_error_of_predictions_falls_with_the_root_of_the_number_of_draws():
     """The standard deviation over refits falls as one over the root of the number of draws.
 
     From 160 to 1440 draws, that is by a factor of 3: with fewer, importance draws are as many as a
@@ -91,7 +91,7 @@ def test_more_draws_make_better_predictions():
     assert 1.4 < ratio < 6.5
 
 
-def test_draws_that_do_not_fit_together_are_averaged_some_at_a_time(monkeypatch):
+def test_predictions_by_parts_of_the_draws_agree_with_those_at_once(monkeypatch):
     """In parts of any size, from other random numbers, to the same within their error."""
     model = fit(n_draws=300, n_warmup=5, predict_cache_bytes=0)
     X_new = np.random.default_rng(0).uniform(size=(5, 2))

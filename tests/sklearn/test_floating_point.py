@@ -93,16 +93,16 @@ def naming(value):
 
 
 @pytest.mark.parametrize(("name", "sampler"), PAIRS, ids=naming)
-def test_no_number_leaves_double_precision(name, sampler, nothing_is_hidden):
+def test_fit_and_predictions_never_overflow_or_divide_by_zero(name, sampler, nothing_is_hidden):
     run(name, sampler, 0)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "sampler"), SLOW_PAIRS, ids=naming)
-def test_no_number_leaves_double_precision_with_any_sampler(name, sampler, nothing_is_hidden):
+def test_no_sampler_overflows_or_divides_by_zero(name, sampler, nothing_is_hidden):
     run(name, sampler, seeded(1))
 
 
-def test_what_leaves_double_precision_in_a_chain_is_not_hidden(nothing_is_hidden):
+def test_overflow_within_counted_work_raises_an_error(nothing_is_hidden):
     with pytest.raises(FloatingPointError), work.count_work():
         np.exp(np.full(1, 1e3))

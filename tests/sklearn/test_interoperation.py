@@ -67,7 +67,7 @@ def fitted():
 # --- other estimators around one ------------------------------------------------------------------
 
 
-def test_calibration_of_a_fitted_classifier(fitted):
+def test_calibrated_classifier_takes_a_fitted_classifier(fitted):
     model = CalibratedClassifierCV(FrozenEstimator(fitted), method="isotonic", cv=2).fit(X, LABEL)
     proba = fitted.predict_proba(X)[:, 1]
     by_hand = IsotonicRegression(out_of_bounds="clip").fit(proba, CLASS)
@@ -86,7 +86,7 @@ def test_stacking_uses_held_out_probabilities(fitted):
     assert_allclose(model.predict_proba(X), on_top.predict_proba(model.transform(X)), rtol=1e-9)
 
 
-def test_the_scorer_of_selective_accuracy_scores_held_out_probabilities():
+def test_selective_accuracy_scorer_uses_held_out_probabilities():
     settings = {"scoring": selective_accuracy_scorer, "error_score": "raise"}
     found = cross_validate(quick(), X, LABEL, cv=FOLDS, return_estimator=True, **settings)
     for k, (_, test) in enumerate(FOLDS.split(X)):
@@ -129,7 +129,7 @@ def test_a_tuned_threshold_decides_by_the_probability(fitted):
     assert 0.0 < model.best_threshold_ < 1.0
 
 
-def test_reject_option_of_scikit_fallback(fitted):
+def test_scikit_fallback_rejects_unsure_rows(fitted):
     skfb = pytest.importorskip("skfb.estimators")
     # Its label takes the data type of the classes: a longer word than theirs would be cut.
     rejecting = {"fallback_label": "none", "fallback_mode": "return"}
@@ -172,7 +172,7 @@ def by_hand(model, y, **metadata):
     ],
     ids=["classifier", "counts"],
 )
-def test_metadata_through_a_pipeline_and_cross_validate(model, y, metadata):
+def test_metadata_reach_fit_and_score_through_a_pipeline(model, y, metadata):
     asked = dict.fromkeys(metadata, True)
     with sklearn.config_context(enable_metadata_routing=True):
         scaler = StandardScaler().set_fit_request(sample_weight=False)
@@ -184,7 +184,7 @@ def test_metadata_through_a_pipeline_and_cross_validate(model, y, metadata):
     assert not np.allclose(found["test_score"], without["test_score"], rtol=1e-12)
 
 
-def test_exposure_of_new_rows_through_a_pipeline():
+def test_exposure_reaches_predictions_through_a_pipeline():
     with sklearn.config_context(enable_metadata_routing=True):
         model = quick_counts()
         model.set_fit_request(exposure=True).set_predict_request(exposure=True)

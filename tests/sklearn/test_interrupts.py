@@ -57,7 +57,7 @@ def moons():
 
 @pytest.mark.filterwarnings("ignore:This fit will be long")  # it would be, on a slow machine
 @pytest.mark.parametrize("n_jobs", N_JOBS)
-def test_a_signal_in_a_round_keeps_the_complete_ones(n_jobs):
+def test_ctrl_c_in_a_round_keeps_the_complete_rounds(n_jobs):
     X, y = moons()
     n_before = Interweaving().n_set_up_rounds(5)
     few = {"priors": "paper", "max_predict_draws": 20}  # under wider ones, few draws score less
@@ -73,7 +73,7 @@ def test_a_signal_in_a_round_keeps_the_complete_ones(n_jobs):
 
 
 @pytest.mark.parametrize("n_jobs", N_JOBS)
-def test_a_signal_while_predicting_ends_it(n_jobs):
+def test_ctrl_c_ends_a_prediction_soon(n_jobs):
     X, y = moons()
     model = quick(n_draws=ROUND_LENGTH, n_jobs=n_jobs).fit(X, y)
     before = model.predict_proba(X)
@@ -98,7 +98,7 @@ def exact(**changes):
     return quick(**settings, n_chains=1, n_draws=ROUND_LENGTH, **changes)
 
 
-def test_an_interrupt_after_the_last_draw_loses_nothing(monkeypatch):
+def test_interrupt_after_the_last_draw_keeps_all_draws(monkeypatch):
     X, y = moons()
     uncut = exact().fit(X, y)
     with monkeypatch.context() as patch:
@@ -110,7 +110,7 @@ def test_an_interrupt_after_the_last_draw_loses_nothing(monkeypatch):
     assert_array_equal(model.predict_proba(X), uncut.predict_proba(X))
 
 
-def test_after_an_interrupt_nothing_long_is_begun(monkeypatch):
+def test_no_long_work_begins_after_an_interrupt(monkeypatch):
     X, y = moons()
     callback = AtRound(WALK.n_set_up_rounds(12), interrupt)
     with monkeypatch.context() as patch:

@@ -58,7 +58,7 @@ SAID = {
 
 
 @short_chains()
-def test_known_noise_is_no_share_of_the_spread_of_y():
+def test_known_noise_does_not_depend_on_the_spread_of_y():
     """However it is said: the noise is 10, and not a share of the spread of y."""
     predictions = []
     for settings, arguments in SAID.values():
@@ -73,7 +73,7 @@ def test_known_noise_is_no_share_of_the_spread_of_y():
 
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("variance", [VARIANCE, np.full(N, 1e-3)], ids=["rows", "small"])
-def test_at_fixed_hyperparameters_predictions_are_the_closed_form(normalize, variance):
+def test_predictions_at_fixed_theta_equal_the_closed_form(normalize, variance):
     est = regressor(kernel=FIXED, noise="known", alpha=0.02, normalize_y=normalize)
     est.fit(X, Y, noise_variance=variance)
     shift, scale = est._units
@@ -106,7 +106,7 @@ def replicates():
     return sites, at, y, variance
 
 
-def test_replicates_are_their_means_by_precision():
+def test_replicates_give_the_predictions_of_their_weighted_means():
     sites, at, y, variance = replicates()
     precision = np.bincount(at, 1.0 / variance)
     mean = np.bincount(at, y / variance) / precision
@@ -134,7 +134,7 @@ def test_replicates_are_their_means_by_precision():
 
 
 @short_chains()
-def test_an_object_has_its_variances_in_units_of_y():
+def test_noise_variances_of_a_likelihood_object_are_in_units_of_y():
     """As the arguments of the estimator; its noise_scale is a hyper-parameter, as in a kernel."""
     settings = {"kernel": FIXED, "alpha": 0.1}
     known = Gaussian(0.3, fixed=True, alpha=0.2, row_variance=0.5 * VARIANCE)
@@ -154,7 +154,7 @@ def test_an_object_has_its_variances_in_units_of_y():
 
 @short_chains()
 @in_one_test("noise", ["inferred", "known", "none"])
-def test_units_of_y_do_not_matter(noise):
+def test_predictions_follow_the_units_of_y(noise):
     def fitted(unit):
         given = {} if noise == "none" else {"noise_variance": unit**2 * VARIANCE}
         alpha = 0.0 if noise == "none" else 0.1 * unit**2
@@ -187,7 +187,7 @@ def simulator():
 
 
 @pytest.mark.parametrize("kernel", [RBF(), Matern(nu=2.5)], ids=["rbf", "matern"])
-def test_a_simulator_is_interpolated(kernel, simulator):
+def test_fit_without_noise_interpolates_a_simulator(kernel, simulator):
     """Warnings are errors here: the chains of a default fit converge."""
     runs, y = simulator
     est = BayesianGPRegressor(ConstantKernel() * kernel, noise="none", random_state=0).fit(runs, y)
@@ -218,7 +218,7 @@ def test_numerical_noise_is_a_share_of_the_variance_of_y(normalize):
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("arguments", [("none", {}), ("known", {"noise_variance": VARIANCE})])
 @short_chains()
-def test_a_constant_is_predicted_without_noise_too(arguments, normalize):
+def test_constant_target_without_noise_is_predicted(arguments, normalize):
     noise, given = arguments
     est = regressor(kernel=FREE, noise=noise, normalize_y=normalize)
     est.fit(X, np.full(N, 5.0), **given)
@@ -227,7 +227,7 @@ def test_a_constant_is_predicted_without_noise_too(arguments, normalize):
     assert np.isfinite(std).all()
 
 
-def test_equal_inputs_without_noise_have_equal_targets():
+def test_equal_inputs_without_noise_must_have_equal_targets():
     doubled, twice = np.concatenate([X, X[3:5]]), np.concatenate([Y, Y[3:5]])
     est = regressor(kernel=FIXED, noise="none").fit(doubled, twice)
     assert_allclose(est.predict(X), Y, atol=1e-3 * Y.std())
@@ -289,7 +289,7 @@ def test_a_row_without_noise_among_others_is_interpolated():
         ),
     ],
 )
-def test_settings_of_noise_that_contradict_one_another_are_refused(settings, fit, message):
+def test_contradictory_settings_of_noise_are_refused(settings, fit, message):
     with pytest.raises(ValueError, match=message):
         regressor(**settings).fit(X, Y, **fit)
 
@@ -306,7 +306,7 @@ def known_or_none(noise):
     "noise, sampler",
     product(["known", "none"], ["pm", "marginal", "sa", "aa", "asis", "surr", "khr"]),
 )
-def test_every_sampler_takes_known_noise_and_none(noise, sampler):
+def test_every_sampler_accepts_known_noise_and_no_noise(noise, sampler):
     est = regressor(kernel=FIXED, noise=noise, sampler=sampler, n_draws=8, n_importance=4)
     est.fit(X, Y, **known_or_none(noise))
     assert est.theta_samples_.shape == (2, 8, 0)
@@ -327,7 +327,7 @@ def fits():
 
 
 @in_one_test("noise", ["known", "none"])
-def test_leave_one_out_evidence_and_arviz_are_finite(noise, fits):
+def test_loo_evidence_and_arviz_are_finite_with_known_noise(noise, fits):
     est = pickle.loads(pickle.dumps(fits[noise]))
     assert_array_equal(est.predict(X_NEW), fits[noise].predict(X_NEW))
     assert np.isfinite(est.loo().elpd)
@@ -339,7 +339,7 @@ def test_leave_one_out_evidence_and_arviz_are_finite(noise, fits):
 
 
 @short_chains()
-def test_a_warm_start_continues_with_the_same_noise_alone(fits):
+def test_warm_start_refuses_another_noise(fits):
     est = regressor(kernel=FREE, noise="known", n_draws=15, warm_start=True)
     est.fit(X, Y, noise_variance=VARIANCE)
     est.set_params(n_draws=30).fit(X, Y, noise_variance=VARIANCE)

@@ -38,7 +38,7 @@ def twin(model):
     return pickle.loads(pickle.dumps(model))
 
 
-def test_nothing_is_drawn_before(fitted):
+def test_latent_draws_are_made_only_on_demand(fitted):
     fresh = twin(fitted)
     assert "latent_samples_" not in vars(fresh)
     assert fresh.latent_samples_.shape == (2, 60, 25)
@@ -47,7 +47,7 @@ def test_nothing_is_drawn_before(fitted):
     assert not hasattr(clone(fresh), "latent_samples_")
 
 
-def test_no_draw_is_made_twice(fitted):
+def test_latent_draws_at_equal_theta_differ(fitted):
     """Where theta stands still one law has all draws, which several tasks make."""
     own = fitted._sampling.run.models[0]
     still = replace(own.draws, theta=np.broadcast_to(own.draws.theta[0, 0], own.draws.theta.shape))
@@ -55,14 +55,14 @@ def test_no_draw_is_made_twice(fitted):
     assert len(np.unique(f[..., 0])) == 120
 
 
-def test_draws_are_the_same_wherever_they_are_made(fitted):
+def test_latent_draws_do_not_depend_on_workers_or_on_the_copy(fitted):
     here, there = twin(fitted), twin(fitted)
     assert_array_equal(there.set_params(n_jobs=2).latent_samples_, here.latent_samples_)
     assert_array_equal(twin(here).latent_samples_, here.latent_samples_)
 
 
 @short_chains()
-def test_another_fit_has_draws_of_its_own(fitted, data):
+def test_latent_draws_of_another_fit_are_new(fitted, data):
     model = twin(fitted)
     before = model.latent_samples_
     model.set_params(warm_start=True, n_draws=70).fit(*data)
@@ -71,7 +71,7 @@ def test_another_fit_has_draws_of_its_own(fitted, data):
     assert not np.any(model.latent_samples_[:, :60] == before)
 
 
-def test_draws_have_the_law_of_f_given_theta(fitted, data):
+def test_latent_draws_have_the_law_of_f_given_theta(fitted, data):
     """At each theta, whitened by the closed form; in units of y."""
     X, y = data
     model, kernel = twin(fitted), fitted.kernel_
@@ -89,7 +89,7 @@ def test_draws_have_the_law_of_f_given_theta(fitted, data):
     assert stats.kstest(np.ravel(z), "norm").pvalue > P_LIMIT
 
 
-def test_leave_one_out_draws_them_too(fitted):
+def test_psis_leave_one_out_makes_the_latent_draws(fitted):
     model = twin(fitted)
     integrated = model.loo()
     assert model._draws.f_is_mean  # which needs none

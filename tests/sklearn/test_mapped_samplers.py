@@ -56,7 +56,7 @@ PAIRS = {
 @pytest.mark.parametrize(
     ("name", "estimator", "y"), [(name, *case) for name, cases in PAIRS.items() for case in cases]
 )
-def test_chains_move_and_predictions_are_finite(name, estimator, y):
+def test_mapped_chains_move_and_predictions_are_finite(name, estimator, y):
     sampler = SAMPLERS[name]
     model = fitted(estimator, y, clone(sampler) if not isinstance(sampler, str) else sampler)
     p = len(model.hyperparameter_names_)
@@ -90,7 +90,7 @@ def test_marked_samples_have_weights_and_end_with_the_draws(estimator, y):
         ),
     ],
 )
-def test_a_continued_fit_is_one_longer_fit_whatever_the_workers(estimator, y, sampler):
+def test_continued_mapped_fit_equals_one_longer_fit(estimator, y, sampler):
     whole = fitted(estimator, y, sampler, n_draws=6)
     begun = fitted(estimator, y, sampler, n_draws=4, n_jobs=2, warm_start=True)
     begun = pickle.loads(pickle.dumps(begun))
@@ -101,7 +101,7 @@ def test_a_continued_fit_is_one_longer_fit_whatever_the_workers(estimator, y, sa
         assert_array_equal(begun.marked_samples_.theta, whole.marked_samples_.theta)
 
 
-def test_the_size_is_chosen_alike_whatever_the_workers():
+def test_size_of_the_cheap_posterior_does_not_depend_on_workers():
     sampler = DiscretizingChain(operator="mh")
     draws = [
         fitted(BayesianGPRegressor, Y, sampler, approximation="sod", n_jobs=n).theta_samples_
@@ -110,7 +110,7 @@ def test_the_size_is_chosen_alike_whatever_the_workers():
     assert_array_equal(*draws)
 
 
-def test_sizes_that_are_tried_grow_with_the_number_of_rows():
+def test_candidate_sizes_grow_with_the_number_of_rows():
     assert [own.m for own in SubsetOfData().candidates(24)] == [3, 5, 10]
     assert [own.m for own in Nystrom(rows="maximin").candidates(10_000)] == [1000]
     (own,) = SubsetOfData(9, rows="maximin").candidates(24)
@@ -126,13 +126,15 @@ def test_sizes_that_are_tried_grow_with_the_number_of_rows():
         (*ESTIMATORS[1], "tempered", Nystrom(5, inner="laplace"), "nystrom"),
     ],
 )
-def test_diagnostics_say_what_is_in_use(estimator, y, sampler, approximation, expected):
+def test_diagnostics_of_mapped_samplers_list_the_settings_in_use(
+    estimator, y, sampler, approximation, expected
+):
     model = fitted(estimator, y, sampler, approximation=approximation, n_draws=2)
     own = {} if estimator is BayesianGPRegressor else {"n_importance": "auto"}
     assert model.diagnostics_.in_use == {"sampler": sampler, "approximation": expected, **own}
 
 
-def test_counts_use_the_inner_approximation():
+def test_count_regression_uses_the_inner_approximation():
     counts = np.random.default_rng(0).poisson(np.exp(Y))
     cheap = SubsetOfData(8, inner="laplace")
     model = BayesianGPPoissonRegressor(sampler="discretizing", approximation=cheap, **SHORT)
@@ -145,13 +147,13 @@ def test_counts_use_the_inner_approximation():
     "estimator, y, sampler",
     [(*case, sampler) for case in ESTIMATORS for sampler in ("discretizing", "tempered")],
 )
-def test_without_hyperparameters_of_the_kernel(estimator, y, sampler):
+def test_mapped_samplers_accept_a_fixed_kernel(estimator, y, sampler):
     fixed = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
     model = fitted(estimator, y, sampler, kernel=fixed)
     assert model.latent_samples_.shape == (2, N_DRAWS, N)
 
 
-def test_several_classes_have_marked_samples_or_one_model():
+def test_one_vs_rest_has_marked_samples_and_softmax_has_predictions():
     model = fitted(BayesianGPClassifier, np.arange(N) % 3, "discretizing", n_draws=2)
     assert [own.marked_samples_.theta.shape[:3] for own in model.estimators_] == [(2, 2, 2)] * 3
     model = fitted(BayesianGPClassifier, CLASSES, "discretizing", multi_class="softmax", n_draws=2)
@@ -166,7 +168,7 @@ def test_nested_parameters_reach_sampler_and_cheap_posterior():
     assert model.fit(X, Y).marked_samples_.theta.shape == (2, N_DRAWS, 2, 3)
 
 
-def test_a_configured_operator_is_tuned():
+def test_configured_operator_is_tuned_and_keeps_its_fields():
     sampler = DiscretizingChain(operator=UnivariateSlice(max_widths=2))
     model = fitted(BayesianGPRegressor, Y, sampler)
     mapped, walking = model._sampling.run.models[0].chains[0].transition.moves
@@ -198,6 +200,6 @@ REFUSED = [
 
 
 @in_one_test(("settings", "message"), REFUSED)
-def test_what_cannot_be_used_is_refused(settings, message):
+def test_mapped_samplers_refuse_impossible_settings(settings, message):
     with pytest.raises(ValueError, match=message):
         BayesianGPClassifier(**{"sampler": "discretizing", **SHORT, **settings}).fit(X, CLASSES)

@@ -46,7 +46,7 @@ def refused(model, X, y):
 
 
 @in_one_test("sampler", sorted(set(SAMPLERS) - {"collapsed"}))
-def test_a_fit_that_is_too_large_says_n_the_bytes_and_what_to_do(sampler, machine):
+def test_fit_beyond_memory_is_refused_with_n_bytes_and_remedy(sampler, machine):
     machine(1e8)
     message = refused(BayesianGPClassifier(sampler=sampler, n_draws=10, n_warmup=30), *data(5_000))
     per_worker = SAMPLERS[sampler].n_matrices
@@ -59,7 +59,7 @@ def test_a_fit_that_is_too_large_says_n_the_bytes_and_what_to_do(sampler, machin
     assert "fewer workers (n_jobs)" in message
 
 
-def test_every_worker_counts_up_to_the_number_of_chains(machine):
+def test_memory_estimate_counts_workers_up_to_the_number_of_chains(machine):
     machine(1e9)
     X, y = data(10_000)
     one, two, many = (
@@ -72,7 +72,7 @@ def test_every_worker_counts_up_to_the_number_of_chains(machine):
     assert f"({3 * each:g} n^2" in many
 
 
-def test_several_classes_and_a_kernel_of_ones_own(machine):
+def test_memory_estimate_counts_every_class_and_serves_the_baseline(machine):
     machine(1e9)
     X, _ = data(10_000)
     y = np.arange(10_000) % 3
@@ -82,7 +82,7 @@ def test_several_classes_and_a_kernel_of_ones_own(machine):
     assert "10000" in refused(EPMLClassifier(), X, y > 0)
 
 
-def test_draws_alone_can_be_too_many(machine):
+def test_draws_beyond_memory_are_refused(machine):
     machine(1e9)
     message = refused(BayesianGPClassifier(n_draws=10**7, n_chains=1), *data(500))
     assert "120 GB for draws" in message
@@ -96,19 +96,19 @@ def test_draws_alone_can_be_too_many(machine):
         ({"n_importance": 10**30}, "fewer importance draws (n_importance)"),
     ],
 )
-def test_numbers_without_end_are_refused(settings, advice):
+def test_enormous_settings_are_refused_with_advice(settings, advice):
     assert advice in refused(BayesianGPClassifier(**settings), *data(2000))
 
 
 @pytest.mark.parametrize("there", [None, 8 * 2000**2])
-def test_a_fit_that_is_small_enough_goes_on(there, machine):
+def test_fit_within_memory_is_not_refused(there, machine):
     machine(there)
     X, y = data(30)
     with short_chains():
         BayesianGPClassifier(sampler="asis", n_draws=5, n_warmup=5, n_chains=2).fit(X, y)
 
 
-def test_joint_draws_at_too_many_rows(machine):
+def test_joint_draws_at_too_many_rows_are_refused(machine):
     X, y = data(30)
     with short_chains():
         model = BayesianGPRegressor(sampler="asis", n_draws=5, n_warmup=5).fit(X, y)
@@ -126,7 +126,7 @@ def test_joint_draws_at_too_many_rows(machine):
     assert model.predict(far[:2000]).shape == (2000,)  # goes in batches
 
 
-def test_the_memory_of_this_machine():
+def test_machine_bytes_are_the_physical_memory():
     there = memory.machine_bytes()
     assert there is None or there == os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
@@ -145,7 +145,7 @@ def raising(failure):
         {"SC_PHYS_PAGES": -1, "SC_PAGE_SIZE": 4096}.get,
     ],
 )
-def test_a_system_that_does_not_say_what_it_has_is_no_obstacle(answer, monkeypatch):
+def test_unknown_memory_never_refuses_a_fit(answer, monkeypatch):
     monkeypatch.setattr(os, "sysconf", answer)
     assert memory.machine_bytes() is None
     memory.require_memory("Anything", 10**9, 1.0)

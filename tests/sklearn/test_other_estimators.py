@@ -102,7 +102,7 @@ def test_fitted_attributes_have_the_shapes_of_draws_and_rows(models, name):
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-def test_rows_of_weight_zero_are_not_there(cls):
+def test_rows_of_weight_zero_change_nothing(cls):
     y = targets()[cls]
     odd, of_odd = np.concatenate([[[50.0]], X, [[-9.0], X[7]]]), np.concatenate([y[:1], y, y[:2]])
     weight = np.concatenate([[0.0], np.ones(N), [0.0, 0.0]])
@@ -117,7 +117,7 @@ def test_rows_of_weight_zero_are_not_there(cls):
         assert len(np.unique(aside)) == 12
 
 
-def test_rows_of_weight_zero_have_no_variance_either():
+def test_likelihood_object_drops_variances_of_rows_of_weight_zero():
     """An object that knows something of each row forgets those that are dropped."""
     y, variance, kept = targets()[BayesianGPRegressor], np.linspace(0.0, 1.0, N), np.ones(N)
     kept[[3, 11, 12]] = 0.0
@@ -150,7 +150,7 @@ def knowing_rows(kind):
     ("cls", "likelihood"),
     [(BayesianGPPoissonRegressor, Poisson), (BayesianGPClassifier, Probit)],
 )
-def test_own_likelihoods_forget_the_rows_of_weight_zero(cls, likelihood):
+def test_custom_likelihood_drops_rows_of_weight_zero(cls, likelihood):
     kept = np.ones(N)
     kept[[3, 11, 12]] = 0.0
     est = quickest(cls).set_params(likelihood=knowing_rows(likelihood))
@@ -169,14 +169,14 @@ IMPOSSIBLE_WEIGHTS = [
 
 
 @in_one_test("cls, case", product(ESTIMATORS, IMPOSSIBLE_WEIGHTS))
-def test_impossible_weights_are_named(cls, case):
+def test_impossible_weights_are_refused_with_the_reason(cls, case):
     weight, message = case
     with pytest.raises(ValueError, match=message):
         cls(**QUICK).fit(X, targets()[cls], sample_weight=weight)
 
 
 @pytest.mark.parametrize("cls", ESTIMATORS)
-def test_larger_weights_mean_less_spread(cls):
+def test_larger_weights_reduce_the_latent_variance(cls):
     y = targets()[cls]
     model = cls(**{**settings_of(cls), "kernel": FIXED, "n_draws": 20})
     if cls is BayesianGPOrdinalClassifier:  # thresholds spread f too, and few draws of them are few
@@ -187,7 +187,7 @@ def test_larger_weights_mean_less_spread(cls):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_leave_one_out_is_within_its_draws_and_below_the_fit(models, name):
+def test_loo_is_between_its_draws_and_below_the_density_of_the_fit(models, name):
     own = models(name)
     result, of_draws = own.model.loo(), own.model.loo("psis")
     assert result.elpd_i.shape == result.pareto_k.shape == (N_SHARED,)
@@ -207,7 +207,7 @@ def test_leave_one_out_is_within_its_draws_and_below_the_fit(models, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_results_show_what_print_shows(models, name):
+def test_results_have_the_same_repr_text_and_html(models, name):
     est = models(name).model
     for result in (est.diagnostics_, est.loo()):
         assert repr(result) == str(result) == f"{result}"
@@ -292,7 +292,7 @@ REFUSED = [
 @in_one_test(
     "cls, settings, fit, message", [(cls, *case) for cls, cases in REFUSED for case in cases]
 )
-def test_what_cannot_work_is_refused(cls, settings, fit, message):
+def test_impossible_settings_of_each_estimator_are_refused(cls, settings, fit, message):
     with pytest.raises(ValueError, match=message):
         cls(**QUICK, **settings).fit(X, **{"y": targets()[cls], **fit})
 
@@ -321,7 +321,7 @@ def test_exposure_multiplies_the_rate(models):
     assert_allclose(np.exp(found), proba[[0, 1], [3, 4]], rtol=1e-9)
 
 
-def test_averages_of_counts_are_also_allowed_with_a_likelihood_object():
+def test_fractional_counts_are_allowed_with_a_likelihood_object():
     averages = np.full(N, 1.5)
     settings = {"likelihood": "poisson", "fractional_counts": "allow"}
     by_name = quickest(BayesianGPPoissonRegressor, **settings)
@@ -329,7 +329,7 @@ def test_averages_of_counts_are_also_allowed_with_a_likelihood_object():
     assert_allclose(by_object.fit(X, averages).predict(X), by_name.fit(X, averages).predict(X))
 
 
-def test_counts_that_are_all_zero_have_a_low_rate():
+def test_counts_of_zero_give_a_low_rate():
     reg = BayesianGPPoissonRegressor(**WALK).fit(X, np.zeros(N))
     assert np.all(reg.predict(X) < 0.5)
 
@@ -378,7 +378,7 @@ ORDERED_TYPES = {
 
 
 @in_one_test("y", ORDERED_TYPES.values(), ids=list(ORDERED_TYPES))
-def test_an_ordered_type_has_the_order_of_classes(y):
+def test_ordered_categorical_gives_the_order_of_classes(y):
     clf = quickest(BayesianGPOrdinalClassifier).fit(X, y)
     assert_array_equal(clf.classes_, LEVELS[1:])
     expected = quickest(BayesianGPOrdinalClassifier, class_order=LEVELS[1:]).fit(X, LABELS)
@@ -389,7 +389,7 @@ def test_an_ordered_type_has_the_order_of_classes(y):
     assert_array_equal(clf.log_predictive_density(X, y), density)
 
 
-def test_a_given_order_and_that_of_the_rows_come_before_that_of_a_type():
+def test_class_order_and_present_rows_override_the_order_of_a_type():
     y = ORDERED_TYPES["categorical"]
     given = quickest(BayesianGPOrdinalClassifier, class_order=LEVELS[:0:-1]).fit(X, y)
     assert_array_equal(given.classes_, LEVELS[:0:-1])
@@ -400,7 +400,7 @@ def test_a_given_order_and_that_of_the_rows_come_before_that_of_a_type():
 
 
 @in_one_test("y", [pd.Categorical(LABELS, LEVELS), pl.Series(LABELS, dtype=pl.Categorical)])
-def test_categories_without_an_order_are_labels(y):
+def test_unordered_categories_are_labels_and_not_ordered_classes(y):
     with pytest.raises(ValueError, match=r"class_order=None sorts numbers.*an ordered Categorical"):
         quickest(BayesianGPOrdinalClassifier).fit(X, y)
     clf = quickest(BayesianGPClassifier).fit(X, y)
@@ -408,7 +408,7 @@ def test_categories_without_an_order_are_labels(y):
     assert set(clf.predict(X_NEW)) <= set(LEVELS)
 
 
-def test_a_class_that_no_row_has_gets_a_probability():
+def test_class_without_rows_gets_a_probability():
     y = 2.0 * (targets()[BayesianGPOrdinalClassifier] > 0)
     clf = quickest(BayesianGPOrdinalClassifier, class_order=[0, 1, 2]).fit(X, y)
     assert clf.predict_proba(X_NEW).shape == (4, 3)
@@ -417,7 +417,7 @@ def test_a_class_that_no_row_has_gets_a_probability():
 # --- volatility -----------------------------------------------------------------------------------
 
 
-def test_volatility_is_the_standard_deviation_of_y(models):
+def test_volatility_score_follows_the_units_of_y(models):
     own = models("volatility")
     est, y = own.model, own.y
     assert est.score(own.X, y) == pytest.approx(est.log_predictive_density(own.X, y).mean())
@@ -426,7 +426,7 @@ def test_volatility_is_the_standard_deviation_of_y(models):
     assert scaled.score(own.X, 100.0 * y) == pytest.approx(shifted, abs=0.1)
 
 
-def test_returns_of_zero_are_no_proof_of_no_risk():
+def test_returns_of_zero_do_not_give_zero_volatility():
     y = targets()[BayesianGPVolatilityRegressor].copy()
     y[[4, 9]] = 0.0
     est = BayesianGPVolatilityRegressor(**WALK).fit(X, y)

@@ -62,7 +62,7 @@ def expected_parameters(cls):
 
 
 @every_estimator
-def test_parameters_have_their_order_and_their_defaults(cls):
+def test_signature_has_the_documented_order_and_defaults(cls):
     """What a user changes first stands first, and all but the kernel are given by name."""
     parameters = inspect.signature(cls).parameters
     assert {name: p.default for name, p in parameters.items()} == expected_parameters(cls)
@@ -75,7 +75,7 @@ def test_parameters_have_their_order_and_their_defaults(cls):
 
 
 @every_estimator
-def test_documentation_has_the_order_and_the_defaults_of_the_signature(cls):
+def test_docstring_has_the_order_and_defaults_of_the_signature(cls):
     documented = {p.name: p.type for p in NumpyDocString(inspect.getdoc(cls))["Parameters"]}
     expected = expected_parameters(cls)
     assert list(documented) == list(expected)
@@ -89,7 +89,7 @@ def test_documentation_has_the_order_and_the_defaults_of_the_signature(cls):
 
 
 @every_estimator
-def test_an_estimator_holds_its_parameters_as_they_are_and_no_more(cls):
+def test_estimator_holds_its_parameters_unchanged_and_nothing_else(cls):
     assert vars(cls()) == cls().get_params() == expected_parameters(cls)
     given = {name: object() for name in expected_parameters(cls)}
     estimator = cls(**given)
@@ -98,7 +98,7 @@ def test_an_estimator_holds_its_parameters_as_they_are_and_no_more(cls):
 
 
 @every_estimator
-def test_an_estimator_is_copied_compared_and_shown_as_in_scikit_learn(cls):
+def test_clone_equality_and_repr_follow_scikit_learn(cls):
     estimator = cls(n_draws=7, priors={"k1__constant_value": "sparse"})
     copied = clone(estimator)
     assert copied.get_params() == estimator.get_params()
@@ -111,7 +111,7 @@ def test_an_estimator_is_copied_compared_and_shown_as_in_scikit_learn(cls):
 
 
 @every_estimator
-def test_types_of_parameters_can_be_looked_up(cls):
+def test_every_parameter_has_a_type_hint(cls):
     hints = typing.get_type_hints(cls)
     assert [name for name in expected_parameters(cls) if hints[name] is typing.Any] == []
     none = [name for name, default in expected_parameters(cls).items() if default is None]
@@ -119,7 +119,7 @@ def test_types_of_parameters_can_be_looked_up(cls):
 
 
 @every_estimator
-def test_common_parameters_are_declared_once(cls):
+def test_common_parameters_are_declared_once_unless_defaults_differ(cls):
     """An estimator repeats one only for another default."""
     common = OF_THE_MODEL.keys() | OF_THE_RUN.keys()
     own = [base for base in cls.__mro__ if base.__module__ == cls.__module__]

@@ -11,7 +11,6 @@ from scipy import stats
 
 from skgpmcmc import BayesianGPPoissonRegressor, BayesianGPRegressor
 from skgpmcmc.likelihoods import Gaussian
-from skgpmcmc.prediction import quantiles
 
 from ..helpers import Z_LIMIT, in_one_test, short_chains, z_score
 from .conftest import CASES, EXPOSURE_NEW, SETTINGS, X_NEW, X
@@ -78,7 +77,7 @@ def mixtures(fitted):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_spread_is_that_of_a_new_target(fitted, mixtures, name):
+def test_predicted_std_is_that_of_the_predictive_mixture(fitted, mixtures, name):
     point, std = fitted(name).predict(X_NEW, return_std=True, **asked(name))
     mean = mixtures[name].average(lambda law: law.mean())
     square = mixtures[name].average(lambda law: law.var() + law.mean() ** 2)
@@ -91,7 +90,7 @@ def test_spread_is_that_of_a_new_target(fitted, mixtures, name):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_quantiles_are_those_of_the_mixture(fitted, mixtures, name):
+def test_predicted_quantiles_are_those_of_the_predictive_mixture(fitted, mixtures, name):
     _, found = fitted(name).predict(X_NEW, return_quantiles=PROBABILITIES, **asked(name))
     assert found.shape == (len(PROBABILITIES), len(X_NEW))
     for probability, values in zip(PROBABILITIES, found, strict=True):
@@ -104,22 +103,27 @@ def test_quantiles_are_those_of_the_mixture(fitted, mixtures, name):
 
 
 @pytest.mark.parametrize("name", ["student_t", "poisson"])
-def test_few_terms_of_a_distribution_function_are_as_good_as_all(models, name, monkeypatch):
-    """Each theta has fifty or more, and a few of them stand for those."""
+def test_quantiles_by_few_terms_agree_with_the_predicted_density(models, name):
+    """The density uses all terms, of which each theta has fifty or more; quantiles use a few."""
     est = models(name).model
-    rows = X_NEW[[2]]
-    few = est.predict(rows, return_quantiles=PROBABILITIES)[1]
-    monkeypatch.setattr(quantiles, "_TERMS", 10**6)
-    every = est.predict(rows, return_quantiles=PROBABILITIES)[1]
-    std = est.predict(rows, return_std=True)[1]
-    error = np.array([[0.05], [0.02], [0.02], [0.05]])  # there is less in the tails
-    assert np.all(np.abs(few - every) <= error * std + (name == "poisson"))
-    if name != "poisson":
-        assert not np.array_equal(few, every)
+    row = X_NEW[[2]]
+    mean, std, found = est.predict(row, return_std=True, return_quantiles=PROBABILITIES)
+    if name == "poisson":
+        y = np.arange(200.0)
+        cdf = np.cumsum(est.predict_count_proba(row, y)[0])
+        expected = y[np.searchsorted(cdf, PROBABILITIES)]
+    else:
+        y = mean + std * np.linspace(-10.0, 10.0, 2001)
+        density = np.exp(est.log_predictive_density(np.repeat(row, len(y), axis=0), y))
+        cdf = np.cumsum(density) * (y[1] - y[0])
+        expected = np.interp(PROBABILITIES, cdf, y)
+    error = np.array([0.05, 0.02, 0.02, 0.05])  # there is less in the tails
+    assert cdf[-1] == pytest.approx(1.0, abs=1e-3)
+    assert np.all(np.abs(found[:, 0] - expected) <= (error + 0.01) * std + (name == "poisson"))
 
 
 @pytest.mark.parametrize("name", COUNTS)
-def test_quantiles_of_counts_are_those_of_their_probabilities(fitted, name):
+def test_quantiles_of_counts_agree_with_their_probabilities(fitted, name):
     counts = np.arange(45)
     rows, exposure = X_NEW[[0, 2]], np.array([0.3, 0.8])
     at_most = np.cumsum(fitted(name).predict_count_proba(rows, counts, exposure), axis=1)
@@ -129,7 +133,7 @@ def test_quantiles_of_counts_are_those_of_their_probabilities(fitted, name):
 
 
 @pytest.mark.parametrize("name", NUMBERS)
-def test_draws_have_the_law_of_new_targets(fitted, mixtures, name):
+def test_sample_y_has_the_predictive_law(fitted, mixtures, name):
     draws = fitted(name).sample_y(X_NEW, 6000, **asked(name))
     assert draws.shape == (4, 6000)
     if name in COUNTS:
@@ -142,7 +146,7 @@ def test_draws_have_the_law_of_new_targets(fitted, mixtures, name):
 
 
 @pytest.mark.parametrize("name", LABELS)
-def test_draws_of_labels_have_their_probabilities(fitted, name):
+def test_sample_y_of_labels_has_the_predicted_probabilities(fitted, name):
     est = fitted(name)
     draws = est.sample_y(X_NEW, 6000)
     assert draws.shape == (4, 6000)
@@ -153,7 +157,7 @@ def test_draws_of_labels_have_their_probabilities(fitted, name):
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, *LABELS])
-def test_draws_belong_to_a_seed_and_to_a_row(fitted, name):
+def test_predictive_draws_are_reproduced_by_their_seed(fitted, name):
     est = fitted(name)
     draws = est.sample_y(X_NEW, 5)
     assert_array_equal(draws, est.sample_y(X_NEW, 5, random_state=0))
@@ -165,7 +169,7 @@ def test_draws_belong_to_a_seed_and_to_a_row(fitted, name):
 
 
 @pytest.mark.parametrize("name", ORDERED)
-def test_quantiles_of_ordered_labels(fitted, name):
+def test_quantiles_of_ordered_labels_agree_with_their_probabilities(fitted, name):
     est = fitted(name)
     labels, found = est.predict(X_NEW, return_quantiles=PROBABILITIES)
     p = est.predict_proba(X_NEW)
@@ -180,7 +184,7 @@ def test_quantiles_of_ordered_labels(fitted, name):
         assert np.all(below < probability)
 
 
-def test_spread_of_ordered_labels(fitted):
+def test_std_of_ordered_labels_is_that_of_their_probabilities(fitted):
     est = fitted("ordinal")
     _, std, quantiles = est.predict(X_NEW, return_std=True, return_quantiles=0.5)
     assert quantiles.shape == (1, 4)
@@ -192,12 +196,12 @@ def test_spread_of_ordered_labels(fitted):
 
 
 @in_one_test("name", [*NUMBERS, "ordinal"])
-def test_impossible_probabilities_of_quantiles_are_named(fitted, name):
+def test_impossible_probabilities_of_quantiles_are_refused(fitted, name):
     with pytest.raises(ValueError, match="return_quantiles must be probabilities"):
         fitted(name).predict(X_NEW, return_quantiles=[0.5, 1.0])
 
 
-def test_labels_of_one_against_the_rest_have_no_joint_law(models):
+def test_one_vs_rest_refuses_sample_y(models):
     est = models("one_vs_rest").model
     with pytest.raises(ValueError, match=r"sample_y is defined for two classes.*estimators_\[k\]"):
         est.sample_y(X_NEW)
@@ -208,7 +212,7 @@ def test_labels_of_one_against_the_rest_have_no_joint_law(models):
 
 
 @pytest.mark.parametrize("name", [*NUMBERS, *LABELS])
-def test_covariance_of_the_latent_function(fitted, mixtures, name):
+def test_latent_covariance_agrees_with_variances_and_brute_force(fitted, mixtures, name):
     est = fitted(name)
     mean, var = est.latent_mean_and_variance(X_NEW)
     same, cov = est.latent_mean_and_variance(X_NEW, return_cov=True)
@@ -223,7 +227,7 @@ def test_covariance_of_the_latent_function(fitted, mixtures, name):
 
 
 @pytest.mark.parametrize("name", ["regressor", "student_t"])
-def test_covariance_of_new_targets(fitted, name):
+def test_predictive_covariance_is_the_latent_covariance_plus_noise(fitted, name):
     est = fitted(name)
     mean, std, quantiles = est.predict(X_NEW, return_std=True, return_quantiles=[0.3])
     same, cov, again = est.predict(X_NEW, return_cov=True, return_quantiles=[0.3])
@@ -238,7 +242,7 @@ def test_covariance_of_new_targets(fitted, name):
         assert abs(z_score(away[i] * away[j], cov[i, j])) < Z_LIMIT
 
 
-def test_covariance_is_refused_where_it_is_not_that_of_the_latent_function(fitted):
+def test_return_cov_is_refused_with_return_std_and_for_other_likelihoods(fitted):
     with pytest.raises(RuntimeError, match="At most one of return_std and return_cov"):
         fitted("regressor").predict(X_NEW, return_std=True, return_cov=True)
     counts = BayesianGPPoissonRegressor()._likelihoods["poisson"]()
@@ -250,7 +254,7 @@ def test_covariance_is_refused_where_it_is_not_that_of_the_latent_function(fitte
         est.predict(X_NEW, return_cov=True)
 
 
-def test_covariance_for_a_softmax(models):
+def test_latent_covariance_of_a_softmax_has_one_matrix_per_class(models):
     est = models("softmax").model
     mean, var = est.latent_mean_and_variance(X_NEW)
     same, cov = est.latent_mean_and_variance(X_NEW, return_cov=True)
@@ -263,7 +267,7 @@ def test_covariance_for_a_softmax(models):
 
 
 @short_chains()
-def test_noise_variances_of_training_rows_stay_with_them():
+def test_predictive_covariance_adds_the_fixed_noise_in_units_of_y():
     quick = {**SETTINGS["asis"], "n_warmup": 2, "n_draws": 2}
     est = BayesianGPRegressor(likelihood=Gaussian(0.1, fixed=True), **quick)
     est.fit(X, CASES["regressor"][1])

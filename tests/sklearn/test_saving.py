@@ -103,7 +103,7 @@ def skopsed(model):
 
 
 @every_case
-def test_what_comes_back_is_the_same(fitted, name):
+def test_saved_estimators_predict_the_same(fitted, name):
     own = fitted(name)
     for through in (pickled, joblibbed, skopsed):
         copy = through(own.model)
@@ -117,7 +117,7 @@ def test_what_comes_back_is_the_same(fitted, name):
 
 
 @short_chains()
-def test_what_comes_back_goes_on_as_it_would_have(fitted):
+def test_saved_estimators_continue_to_the_same_draws(fitted):
     own = fitted("classifier")
     uncut = refitted(own, n_draws=24)
     for through in (pickled, skopsed):
@@ -125,14 +125,14 @@ def test_what_comes_back_goes_on_as_it_would_have(fitted):
         assert_array_equal(copy.fit(own.X, own.y).theta_samples_, uncut.theta_samples_)
 
 
-def test_a_baseline_comes_back(fitted):
+def test_saved_baseline_predicts_the_same(fitted):
     own = fitted("classifier")
     model = EPMLClassifier(approximation="laplace", n_restarts=0).fit(own.X, own.y)
     assert_array_equal(pickled(model).predict_proba(own.X), model.predict_proba(own.X))
 
 
 @in_one_test("estimator", [PlattSVC(), EPMLClassifier(), *(own for own, _ in CASES.values())])
-def test_an_estimator_without_a_fit_comes_back(estimator):
+def test_saved_unfitted_estimators_are_equal(estimator):
     assert str(pickled(estimator)) == str(estimator)
 
 
@@ -154,7 +154,7 @@ def arrays_of(model):
 
 
 @every_case
-def test_a_file_has_no_factors_and_draws_once(fitted, name):
+def test_file_has_no_factors_and_each_array_of_draws_once(fitted, name):
     own = fitted(name)
     model = pickled(own.model)
     parts = parts_of(model)
@@ -173,7 +173,7 @@ def test_a_file_has_no_factors_and_draws_once(fitted, name):
     assert held == (2 if name == "regressor" else len(parts)) + as_one_chain
 
 
-def test_arrays_are_found_where_they_are():
+def test_array_finder_counts_shared_arrays_once():
     draws = np.zeros((2, 19, N))
     assert len(arrays_of([draws, draws, draws.copy()])) == 2
 
@@ -204,7 +204,7 @@ def test_a_file_of_another_version_and_the_same_format_is_read(fitted, monkeypat
     assert_same(fitted("asis"), pickle.loads(data))
 
 
-def test_a_state_that_does_not_say_its_format_is_refused(fitted):
+def test_state_without_a_format_is_refused(fitted):
     model = fitted("regressor").model
     with pytest.raises(ValueError, match="version unknown of skgpmcmc, in format None"):
         clone(model).__setstate__(dict(vars(model)))
@@ -214,7 +214,7 @@ def test_a_state_that_does_not_say_its_format_is_refused(fitted):
 
 
 @every_case
-def test_a_copy_for_predictions_gives_the_same_and_is_small(fitted, name):
+def test_copy_for_predictions_predicts_the_same_and_is_small(fitted, name):
     """X, and of each draw that predictions use: theta, f, what a density is made of."""
     own = fitted(name)
     small = own.model.for_prediction()
@@ -232,7 +232,7 @@ def test_a_copy_for_predictions_gives_the_same_and_is_small(fitted, name):
     assert not any(array.shape.count(N) > 1 for array in arrays)
 
 
-def test_a_copy_for_predictions_grows_with_what_they_use_alone(fitted):
+def test_size_of_a_copy_for_predictions_ignores_unused_draws(fitted):
     settings = {**SETTINGS["walk"], "n_warmup": 2, "max_predict_draws": 5}
     sizes = [
         len(pickle.dumps(refitted(fitted("asis"), **{**settings, "n_draws": n}).for_prediction()))
@@ -242,7 +242,7 @@ def test_a_copy_for_predictions_grows_with_what_they_use_alone(fitted):
 
 
 @every_case
-def test_a_copy_for_predictions_says_what_it_cannot(fitted, name):
+def test_copy_for_predictions_refuses_what_needs_all_draws(fitted, name):
     own = fitted(name)
     small = pickled(own.model.for_prediction())
     with pytest.raises(ValueError, match=r"warm_start=True continues .* the full estimator"):
@@ -266,12 +266,12 @@ def test_a_copy_for_predictions_can_be_fitted_anew(fitted):
     assert "theta_samples_" in vars(own.model)
 
 
-def test_a_copy_for_predictions_needs_a_fit():
+def test_for_prediction_refuses_an_unfitted_estimator():
     with pytest.raises(NotFittedError):
         BayesianGPClassifier().for_prediction()
 
 
-def test_what_the_docs_trust_is_what_files_hold(fitted):
+def test_trusted_types_of_the_docs_are_those_in_files(fitted):
     for name in SAVED:
         data = skops_file(fitted(name).model)
         assert set(trusted(data)) == set(skops.io.get_untrusted_types(data=data))

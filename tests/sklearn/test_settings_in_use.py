@@ -32,7 +32,7 @@ def used(model):
     return model.diagnostics_.in_use
 
 
-def test_a_grid_over_samplers_approximations_and_numbers_of_draws():
+def test_grid_search_runs_over_settings_that_some_samplers_ignore():
     grid = {
         "sampler": ["asis", MARGINAL, WALK],
         "approximation": ["ep", "laplace"],
@@ -62,7 +62,7 @@ NOT_IN_USE = [
 
 
 @in_one_test("settings, ignored", NOT_IN_USE)
-def test_what_is_not_in_use_has_no_effect(settings, ignored):
+def test_settings_not_in_use_change_no_draw(settings, ignored):
     plain = BayesianGPClassifier(**SHORT, **settings).fit(X, Y)
     draws = plain.theta_samples_
     again = BayesianGPClassifier(**SHORT, **settings).set_params(**ignored).fit(X, Y)
@@ -70,7 +70,7 @@ def test_what_is_not_in_use_has_no_effect(settings, ignored):
     assert used(again) == used(plain)
 
 
-def test_regression_ignores_the_name_of_an_approximation():
+def test_regression_ignores_an_approximation_given_by_name():
     plain = BayesianGPRegressor(**SHORT, kernel=ONE).fit(X, REAL)
     ignored = {"approximation": "laplace", "n_importance": 7}
     named = BayesianGPRegressor(**SHORT, kernel=ONE, **ignored).fit(X, REAL)
@@ -82,7 +82,7 @@ def test_regression_ignores_the_name_of_an_approximation():
     ("likelihood", "chosen"),
     [("gaussian", "collapsed"), (Gaussian(0.1, fixed=True), "collapsed"), ("student_t", "pm")],
 )
-def test_regression_integrates_f_out_where_it_can(likelihood, chosen):
+def test_default_regression_integrates_f_out_if_noise_is_gaussian(likelihood, chosen):
     settings = {**SHORT, "kernel": ONE, "likelihood": likelihood, "approximation": "laplace"}
     named, auto = (
         BayesianGPRegressor(**settings, sampler=sampler).fit(X, REAL)
@@ -113,14 +113,14 @@ IN_USE = [
 
 
 @in_one_test("settings, expected", IN_USE)
-def test_diagnostics_say_what_is_in_use(settings, expected):
+def test_diagnostics_list_the_settings_in_use(settings, expected):
     model = BayesianGPClassifier(**SHORT, **settings).fit(X, Y)
     assert used(model) == expected
     line = "in use: " + ", ".join(f"{name} {value}" for name, value in expected.items())
     assert str(model.diagnostics_).splitlines()[-1] == line
 
 
-def test_a_fit_of_several_classes_and_its_continuation_say_what_is_in_use():
+def test_one_vs_rest_and_its_continuation_list_the_settings_in_use():
     model = BayesianGPClassifier(sampler="aa", warm_start=True, **SHORT).fit(
         X, np.arange(len(X)) % 3
     )
@@ -129,7 +129,7 @@ def test_a_fit_of_several_classes_and_its_continuation_say_what_is_in_use():
 
 
 @in_one_test("sampler", ["sa", "aa", "asis", "surr"])
-def test_an_object_that_cannot_be_used_is_refused(sampler):
+def test_approximation_object_without_use_is_refused(sampler):
     message = r"approximation=EP\(.*\) has no effect.*approximation=\"auto"
     with pytest.raises(ValueError, match=message):
         BayesianGPClassifier(sampler=sampler, approximation=EP(), **SHORT).fit(X, Y)

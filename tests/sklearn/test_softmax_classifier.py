@@ -58,7 +58,7 @@ def fitted(request):
     return request.getfixturevalue(request.param)
 
 
-def test_attributes_of_a_shared_kernel(shared):
+def test_softmax_with_a_shared_kernel_has_one_theta(shared):
     assert shared.classes_.tolist() == LABELS.tolist()
     assert shared.hyperparameter_names_ == ["k1__constant_value", "k2__length_scale"]
     assert shared.theta_samples_.shape == (2, 40, 2)
@@ -66,7 +66,7 @@ def test_attributes_of_a_shared_kernel(shared):
     assert not hasattr(shared, "estimators_")
 
 
-def test_attributes_of_separate_kernels(separate):
+def test_softmax_with_separate_kernels_has_theta_for_each_class(separate):
     names = [f"{n}[{k}]" for k in LABELS for n in ("k1__constant_value", "k2__length_scale")]
     assert separate.hyperparameter_names_ == names
     assert separate.theta_samples_.shape == (2, 20, 6)
@@ -76,7 +76,7 @@ def test_attributes_of_separate_kernels(separate):
     assert separate.priors_["k2__length_scale"].args == (0.5,)
 
 
-def test_probabilities_labels_and_densities_agree(fitted):
+def test_softmax_probabilities_labels_and_densities_agree(fitted):
     proba = fitted.predict_proba(X_NEW)
     assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-12)
     assert_array_equal(fitted.predict(X_NEW), LABELS[proba.argmax(axis=1)])
@@ -86,7 +86,7 @@ def test_probabilities_labels_and_densities_agree(fitted):
     assert_allclose(density, np.log(proba[np.arange(80), CODES_NEW]), rtol=1e-12)
 
 
-def test_latent_functions_have_the_moments_of_their_draws(fitted):
+def test_softmax_latent_moments_agree_with_draws(fitted):
     draws = fitted.latent_samples_
     assert draws.shape == (2, fitted.n_draws, 36, 3)
     # The function of a row's class is the largest one, on average.
@@ -101,14 +101,14 @@ def test_latent_functions_have_the_moments_of_their_draws(fitted):
 
 
 @pytest.mark.parametrize("n_jobs", [1, pytest.param(2, marks=pytest.mark.statistical)])
-def test_neither_workers_nor_a_warm_start_change_a_draw(n_jobs, walk):
+def test_workers_and_warm_start_change_no_draw_of_a_softmax(n_jobs, walk):
     again = clone(walk).set_params(n_jobs=n_jobs, n_draws=10, warm_start=True).fit(X, Y)
     again = pickle.loads(pickle.dumps(again)).set_params(n_draws=20).fit(X, Y)
     assert_same_draws(again, walk)
     assert_array_equal(again.predict_proba(X_NEW), walk.predict_proba(X_NEW))
 
 
-def test_two_classes_are_served_too():
+def test_softmax_of_two_classes_agrees_with_the_logit():
     two = CODES < 2
     joint = BayesianGPClassifier(multi_class="softmax", **WALK).fit(X[two], CODES[two])
     binary = BayesianGPClassifier(likelihood="logit", **WALK).fit(X[two], CODES[two])
@@ -123,13 +123,13 @@ def test_two_classes_are_served_too():
 @pytest.mark.parametrize(
     ("multi_class", "moves"), [("softmax", "trajectories"), ("softmax_separate", "emulated")]
 )
-def test_samplers_with_a_long_set_up_predict_as_well(multi_class, moves):
+def test_softmax_scores_well_with_samplers_that_have_a_long_set_up(multi_class, moves):
     few = {**QUICK, "n_warmup": 4, "n_draws": 13, "sampler": PseudoMarginal(moves=moves)}
     fitted = BayesianGPClassifier(multi_class=multi_class, **few).fit(X[::3], Y[::3])
     assert fitted.score(X_NEW, LABELS[CODES_NEW]) > 0.7
 
 
-def test_all_hyperparameters_fixed():
+def test_softmax_with_all_hyperparameters_fixed_has_no_theta_and_scores_well():
     kernel = ConstantKernel(4.0, "fixed") * RBF(1.0, "fixed")
     fitted = BayesianGPClassifier(kernel, multi_class="softmax", **WALK).fit(X, Y)
     assert fitted.theta_samples_.shape == (2, 20, 0)
@@ -145,6 +145,6 @@ def test_all_hyperparameters_fixed():
         ({"likelihood": 3}, "multi_class='softmax' has a likelihood of its own"),
     ],
 )
-def test_what_cannot_work_is_refused(params, message):
+def test_softmax_refuses_impossible_settings(params, message):
     with pytest.raises(ValueError, match=message):
         BayesianGPClassifier(multi_class="softmax", **QUICK).set_params(**params).fit(X, Y)

@@ -98,7 +98,7 @@ def test_one_against_the_rest_has_a_shrinkage_for_each_model():
     ],
     ids=["pm", "marginal", "sa", "asis", "khr", "hmc", "slice", "smmala", "tempered", "steps"],
 )
-def test_every_sampler_moves_it(sampler, approximation, n_warmup):
+def test_every_sampler_moves_the_shrinkage(sampler, approximation, n_warmup):
     own = {"sampler": sampler, "approximation": approximation, "n_warmup": n_warmup}
     model = fitted(BayesianGPClassifier(**SHORT, **own), FEW, CLASSES)
     last = model.theta_samples_[..., -1]
@@ -109,7 +109,7 @@ def test_every_sampler_moves_it(sampler, approximation, n_warmup):
 # --- what is made of theta ------------------------------------------------------------------------
 
 
-def test_the_likelihood_has_its_own_parameter(counts):
+def test_likelihood_parameter_stands_before_the_shrinkage(counts):
     theta = counts.theta_samples_[0, 3]
     model = counts._predictor.model
     assert counts.hyperparameter_names_[-2:] == ["shape", "shrinkage"]
@@ -127,7 +127,7 @@ def test_the_arviz_tree_has_the_shrinkage_on_both_scales(counts):
     assert np.all(tree["posterior_predictive"]["y"] >= 0.0)
 
 
-def test_evidence_and_leave_one_out(counts):
+def test_evidence_given_theta_does_not_depend_on_the_shrinkage(counts):
     theta = [1.0, 0.5, 2.0, 0.3]
     given = [counts.log_evidence("ep", theta=[*theta, tau])[0] for tau in (1e-3, 10.0)]
     assert given[0] == given[1]
@@ -160,14 +160,14 @@ def test_predictions_do_not_depend_on_the_units_of_the_columns():
         ({"priors": "spares"}, r'priors must be .* "paper", "sparse" or None; got \'spares\''),
     ],
 )
-def test_what_it_cannot_serve_is_refused(settings, match):
+def test_sparse_prior_is_refused_without_a_length_scale_per_feature(settings, match):
     estimator = BayesianGPClassifier(**{**SHORT, **settings})
     with pytest.raises(ValueError, match=match):
         estimator.fit(FEW, CLASSES)
     assert not hasattr(estimator, "theta_samples_")
 
 
-def test_a_mapping_may_give_the_others_their_own_priors():
+def test_mapping_may_join_sparse_and_other_priors():
     own = {"k2__length_scale": "sparse", "k1__constant_value": stats.lognorm(0.5)}
     model = fitted(BayesianGPClassifier(**{**WALK, "priors": own}), FEW, CLASSES)
     assert model.hyperparameter_names_[-1] == "shrinkage"
@@ -175,7 +175,7 @@ def test_a_mapping_may_give_the_others_their_own_priors():
     assert model.priors_.origins["shrinkage"].startswith("sparse")
 
 
-def test_columns_of_different_units_get_no_warning():
+def test_sparse_prior_does_not_warn_of_different_units():
     estimator, y = CASES["classifier"]
     with short_chains(), warnings.catch_warnings():
         warnings.simplefilter("error", UserWarning)

@@ -39,7 +39,7 @@ def test_a_fitted_estimator_holds_no_matrices(name):
     assert len(model._sampling.run.models[0].chains) == 2  # they can be continued all the same
 
 
-def test_predictions_keep_matrices_where_they_may_and_only_there():
+def test_predictions_keep_matrices_only_in_the_cache():
     X, y = toy_classes(N, 2, seed=0)
     for n_bytes in (0, 2**29):
         settings = {**QUICK, **SETTINGS["ep"], "predict_cache_bytes": n_bytes}
@@ -49,7 +49,7 @@ def test_predictions_keep_matrices_where_they_may_and_only_there():
         assert matrices(pickle.loads(pickle.dumps(model)), N) == []
 
 
-def test_a_state_at_rest_shares_the_model_and_has_no_matrices():
+def test_dropped_factors_leave_a_state_without_matrices():
     model = make_model(*toy_classes(N, 2, seed=0))
     state = EllipticalSlice().start(model, model.start, np.random.default_rng(0))
     assert len(matrices([state], N)) >= 2  # K and its factor: the search is one that can fail
@@ -61,7 +61,7 @@ def test_a_state_at_rest_shares_the_model_and_has_no_matrices():
     assert resting.log_lik == state.log_lik
 
 
-def test_a_chain_that_moves_makes_no_matrices_in_the_state_it_began_with():
+def test_sampling_makes_no_matrices_in_the_initial_state():
     """That one waits in the parent, beside those of all other chains."""
     model = make_model(*toy_classes(N, 2, seed=0))
     rng = np.random.default_rng(0)

@@ -28,7 +28,7 @@ def classes(n_classes):
 
 
 @pytest.mark.parametrize(("n_classes", "n_chains"), [(2, 3), (3, 2), (4, 5)])
-def test_no_two_streams_of_a_fit_are_the_same(n_classes, n_chains, monkeypatch):
+def test_no_two_random_streams_of_a_fit_are_the_same(n_classes, n_chains, monkeypatch):
     """Those of chains, set-ups and predictions, of every class."""
     made, default_rng = Counter(), np.random.default_rng
 
@@ -46,7 +46,7 @@ def test_no_two_streams_of_a_fit_are_the_same(n_classes, n_chains, monkeypatch):
     assert made.most_common(1)[0][1] == 1
 
 
-def test_each_class_against_the_rest_can_be_left_one_out():
+def test_loo_of_each_binary_estimator_equals_that_of_its_draws():
     X, y = classes(3)
     model = BayesianGPClassifier(**WALK).fit(X, y)
     outcomes = [binary.loo("psis") for binary in model.estimators_]
@@ -62,7 +62,7 @@ def test_each_class_against_the_rest_can_be_left_one_out():
 
 
 @pytest.mark.parametrize("method", ["integrated", "psis"])
-def test_all_classes_are_left_one_out_together(method):
+def test_loo_of_one_vs_rest_normalizes_the_binary_probabilities(method):
     """As in predictions the probabilities of each class against the rest are normalized."""
     X, y = classes(3)
     model = BayesianGPClassifier(**WALK).fit(X, y)
@@ -78,7 +78,7 @@ def test_all_classes_are_left_one_out_together(method):
     assert result.elpd + result.p_loo == pytest.approx(inside, abs=1.0)
 
 
-def test_a_weight_of_a_class_multiplies_one_observation():
+def test_loo_of_one_vs_rest_multiplies_log_probabilities_by_weights():
     """A row of weight two is left out whole; its probability is that of one observation."""
     X, y = classes(3)
     weight = np.r_[2.0, np.ones(19)]

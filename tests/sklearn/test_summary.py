@@ -25,7 +25,7 @@ def regressor():
         return BayesianGPRegressor(ard=True, **SHORT).fit(X, Y)
 
 
-def test_rows_have_the_names_of_features(regressor):
+def test_summary_rows_have_the_names_of_features(regressor):
     names = ["k1__constant_value", "k2__length_scale[age]", "k2__length_scale[bmi]", "noise_scale"]
     assert regressor.hyperparameter_names_ == names
     assert list(regressor.summary().index) == names
@@ -33,7 +33,7 @@ def test_rows_have_the_names_of_features(regressor):
     assert "k2__length_scale[bmi]" in str(regressor.diagnostics_)
 
 
-def test_names_of_features_are_those_of_the_vector_with_one_element_per_feature():
+def test_feature_names_are_used_only_for_vectors_with_an_element_per_feature():
     model = BayesianGPRegressor(**SHORT).fit(X[["age"]], Y)
     assert model.hyperparameter_names_[1] == "k2__length_scale"
     plain = BayesianGPRegressor(ard=True, **SHORT).fit(X.to_numpy(), Y)
@@ -43,7 +43,7 @@ def test_names_of_features_are_those_of_the_vector_with_one_element_per_feature(
     assert "k2__length_scale[bmi][2]" in names
 
 
-def test_values_are_on_the_natural_scale_and_the_noise_is_in_units_of_y(regressor):
+def test_summary_is_on_the_natural_scale_with_noise_in_units_of_y(regressor):
     frame = regressor.summary()
     values = np.exp(regressor.theta_samples_).reshape(-1, 4) * [1.0, 1.0, 1.0, Y.std(ddof=0)]
     assert_allclose(frame["mean"], values.mean(axis=0))
@@ -54,7 +54,7 @@ def test_values_are_on_the_natural_scale_and_the_noise_is_in_units_of_y(regresso
         assert_array_equal(frame[name], getattr(regressor.diagnostics_, name))
 
 
-def test_values_that_may_be_negative_are_not_exponentiated():
+def test_summary_does_not_exponentiate_values_that_may_be_negative():
     model = BayesianGPOrdinalClassifier(**SHORT).fit(X, np.arange(24) % 3)
     draws = model.theta_samples_
     positive = model._predictor.model.hyperprior.positive
@@ -62,7 +62,7 @@ def test_values_that_may_be_negative_are_not_exponentiated():
     assert_allclose(model.summary()["mean"].iloc[place], draws[..., place].mean())
 
 
-def test_every_class_against_the_rest_has_its_rows():
+def test_summary_of_one_vs_rest_has_rows_for_every_class():
     labels = np.array(["a", "b", "c"])[np.arange(24) % 3]
     model = BayesianGPClassifier(**SHORT).fit(X, labels)
     rows = list(model.summary().index)
@@ -71,7 +71,7 @@ def test_every_class_against_the_rest_has_its_rows():
     assert_array_equal(model.summary()["mean"][2:4], model.estimators_[1].summary()["mean"])
 
 
-def test_a_frame_is_printed_whole_and_its_parts_are_ordinary_frames(regressor):
+def test_summary_frame_is_printed_whole_and_its_slices_are_plain_frames(regressor):
     frame = regressor.summary()
     assert isinstance(frame, pd.DataFrame)
     assert type(frame[:2]) is pd.DataFrame
@@ -81,7 +81,7 @@ def test_a_frame_is_printed_whole_and_its_parts_are_ordinary_frames(regressor):
     assert str(pickle.loads(pickle.dumps(frame))) == str(frame)
 
 
-def test_a_notebook_marks_what_has_not_converged(regressor):
+def test_html_tables_mark_values_that_have_not_converged(regressor):
     for table in (regressor.summary(), regressor.diagnostics_):
         assert "font-weight: bold" in table._repr_html_()
     goal = regressor.set_params(max_rhat=2.0).summary()
@@ -91,7 +91,7 @@ def test_a_notebook_marks_what_has_not_converged(regressor):
     regressor.set_params(max_rhat=1.01)
 
 
-def test_names_are_escaped_in_a_notebook():
+def test_html_tables_escape_names():
     frame = pd.DataFrame(X.to_numpy(), columns=["<a>", "b"])
     model = BayesianGPRegressor(ard=True, **SHORT).fit(frame, Y)
     for table in (model.summary(), model.diagnostics_):
@@ -99,7 +99,7 @@ def test_names_are_escaped_in_a_notebook():
         assert "<a>" not in table._repr_html_()
 
 
-def test_without_pandas_the_table_is_the_same(regressor, monkeypatch):
+def test_summary_without_pandas_prints_the_same_table(regressor, monkeypatch):
     text = str(regressor.summary())
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.delitem(sys.modules, "skgpmcmc.run.summary_frame")
@@ -108,7 +108,7 @@ def test_without_pandas_the_table_is_the_same(regressor, monkeypatch):
     assert str(table) == text
 
 
-def test_fixed_hyper_parameters_have_no_rows():
+def test_summary_has_no_rows_of_fixed_hyper_parameters():
     kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
     model = BayesianGPClassifier(kernel, **SHORT).fit(X, np.arange(24) % 2)
     assert model.summary().shape == (0, 7)

@@ -159,9 +159,7 @@ def fit_in(clock, n_looks, model, X, y):
 
 
 @pytest.mark.parametrize(("make", "data", "shares"), cases())
-def test_a_set_up_ends_when_the_time_is_over_and_one_round_is_made(
-    make, data, shares, clock, monkeypatch
-):
+def test_max_time_ends_a_set_up_and_one_round_is_made(make, data, shares, clock, monkeypatch):
     X, y = data()
     whole = looks_in_set_up(monkeypatch, clock, make(), X, y)
     for share in shares:
@@ -174,7 +172,7 @@ def test_a_set_up_ends_when_the_time_is_over_and_one_round_is_made(
         assert np.isfinite(model.predict(X).astype(float)).all()
 
 
-def test_chains_of_a_set_up_that_was_cut_short_go_on_as_they_are(clock):
+def test_warm_start_after_a_cut_set_up_keeps_its_moves(clock):
     X, y = moons()
     with pytest.warns(UserWarning, match=CUT_SHORT):
         model = fit_in(clock, 20, classifier(), X, y)
@@ -187,7 +185,7 @@ def test_chains_of_a_set_up_that_was_cut_short_go_on_as_they_are(clock):
 
 
 @pytest.mark.parametrize(("make", "data", "shares"), cases("walk", *LONG_CASES))
-def test_what_was_done_in_a_hurry_is_not_in_the_file(
+def test_checkpoint_leaves_out_work_that_max_time_cut_short(
     make, data, shares, clock, monkeypatch, tmp_path
 ):
     """With more time a fit makes the draws of one that was never in a hurry."""
@@ -207,7 +205,7 @@ def test_what_was_done_in_a_hurry_is_not_in_the_file(
     assert sizes[-1] > 0  # what was done in time is there
 
 
-def test_a_file_is_followed_to_its_end_whatever_the_time(clock, tmp_path):
+def test_checkpoint_is_followed_to_its_end_despite_max_time(clock, tmp_path):
     X, y = moons()
     settings = {"checkpoint": tmp_path / "file", "n_draws": ROUND_LENGTH}
     uncut = walk(**settings).fit(X, y)
@@ -215,7 +213,7 @@ def test_a_file_is_followed_to_its_end_whatever_the_time(clock, tmp_path):
 
 
 @pytest.mark.parametrize("make", [classifier, walk], ids=["emulated", "walk"])
-def test_a_limit_that_is_too_short_for_one_evaluation_is_an_error(make, clock, monkeypatch):
+def test_max_time_too_short_for_one_evaluation_is_an_error(make, clock, monkeypatch):
     def slow(*call):
         clock.now += 100.0  # within the call, which has to end for that
         return perform(*call)._replace(seconds=600.0)
@@ -237,7 +235,7 @@ def done_in(clock, n_looks, function, *arguments):
     return perform(function, arguments, TimeLimit(n_looks + 1.5))
 
 
-def test_long_calls_end_with_what_they_have(clock):
+def test_long_calls_end_early_with_partial_results_at_the_limit(clock):
     """Each looks at the clock after an evaluation, a trajectory or an iteration."""
     model, rng = make_model(*toy_classes(8, 2, 0)), np.random.default_rng(0)
     path = done_in(clock, 2, search, model, Laplace(), model.start + 1.0, EmulatorOptions())
@@ -258,7 +256,7 @@ def test_long_calls_end_with_what_they_have(clock):
     assert not done_in(clock, 1000, sample, model, sweep, begun.state, rng, 5).cut
 
 
-def test_who_asks_is_told_of_the_limit_of_the_work_around_it(clock):
+def test_innermost_time_limit_decides_if_time_is_over(clock):
     clock.now = 10.0
     assert not time_limit.time_is_over()
     with apply_limit(TimeLimit(5.0)) as outer:

@@ -23,7 +23,7 @@ WALK = PseudoMarginal(moves="random_walk")
 
 
 @short_chains()
-def test_predictions_say_where_f_cannot_be_drawn():
+def test_prediction_error_names_theta_at_which_f_cannot_be_drawn():
     column = [-0.132, 0.105, 0.362, 0.947, -1.265, 0.042, -0.219, -0.732]
     X, y = np.column_stack([np.full(8, 3.0), column]), np.array([0, 1, 0, 2, 3, 2, 0, 2])
     messages = []
@@ -63,7 +63,7 @@ def test_estimates_that_are_zero_have_an_infinite_noise():
 
 
 @short_chains()
-def test_rows_that_are_all_alike_and_a_variance_without_bounds():
+def test_identical_rows_under_a_wide_prior_give_finite_probabilities():
     """K is of rank one, and has a density however large it is."""
     model = BayesianGPClassifier(multi_class="softmax", priors=WIDE, random_state=0, **SHORT)
     model.fit(np.full((3, 2), 3.0), [0, 1, 2])
@@ -74,7 +74,7 @@ def test_rows_that_are_all_alike_and_a_variance_without_bounds():
     assert_allclose(f, f[:, :, :1].repeat(3, axis=2), rtol=1e-9)  # of each class
 
 
-def test_a_class_too_far_out_for_doubles_is_impossible():
+def test_class_beyond_double_precision_has_probability_zero():
     likelihood = OrdinalProbit(thresholds=(-145.7, 2.64e19, 2.64e19))
     y, weight = np.array([0.0, 2.0, 3.0]), np.array([1.0, 0.26, 0.75])
     log_z = likelihood.weighted_tilted_moments(y, weight, np.zeros(3), np.full(3, 1.0)).log_z
@@ -125,7 +125,7 @@ def averages(model, y, rows):
     return np.array(found)
 
 
-def test_a_draw_of_no_weight_has_no_part_in_an_average(wide):
+def test_draw_without_weight_does_not_enter_averages(wide):
     """Prior draws reach f = 2000, whose weight is zero and whose exponential overflows."""
     model, moderate, y = wide
     rows = np.arange(0, 30, 4)
@@ -143,13 +143,13 @@ def test_a_draw_of_no_weight_has_no_part_in_an_average(wide):
     assert np.abs(model.sample_y(ROWS[rows], 50)).max() < 20.0 * std.max()
 
 
-def test_far_from_the_data_a_large_variance_overflows(wide):
+def test_prediction_that_overflows_far_from_the_data_names_the_row(wide):
     message = r"row 1 of X, \[50.\], comes out as inf: the latent function is of the size of 1e\+03"
     with pytest.raises(ValueError, match=message):
         wide[0].predict([[0.1], [50.0]])
 
 
-def test_quantiles_of_counts_are_zero_where_there_are_none():
+def test_quantiles_of_counts_are_zero_where_the_rate_is_zero():
     """f is of the size of -1000 there, and a search upwards must not end at infinite counts."""
     y = np.where(ROWS[:, 0] > 0.5, 3, 0)
     model = of_variance(1e8, BayesianGPPoissonRegressor(likelihood="poisson"), y, 0.3)

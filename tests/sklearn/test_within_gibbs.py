@@ -65,7 +65,7 @@ def quick(sampler, **changes):
 
 @pytest.mark.parametrize("estimator", TARGETS)
 @in_one_test("name", NAMES)
-def test_every_estimator_has_every_sampler(name, estimator):
+def test_every_estimator_runs_every_alternating_sampler(name, estimator):
     y = TARGETS[estimator]
     model = estimator(sampler=name, **BRIEF).fit(X, y)
     assert np.isfinite(model.log_predictive_density(X[:5], y[:5])).all()
@@ -81,7 +81,7 @@ def moves():
 
 
 @pytest.mark.parametrize("latent", LATENT)
-def test_any_move_of_f_goes_with_any_of_theta(latent):
+def test_every_move_of_f_runs_with_every_move_of_theta(latent):
     failures = []
     for case in moves():
         if case[0] == latent:
@@ -101,12 +101,12 @@ def test_any_move_of_f_goes_with_any_of_theta(latent):
 
 
 @in_one_test("latent", LATENT)
-def test_any_move_of_f_goes_with_joint_updates(latent):
+def test_every_move_of_f_runs_with_joint_updates(latent):
     model = quick(KnorrHeldRue(latent=latent), **BRIEF).fit(X, Y)
     assert np.isfinite(model.predict_proba(X)).all()
 
 
-def test_configured_moves_are_those_of_the_chain():
+def test_chains_use_the_configured_moves():
     own = LatentUpdate(Trajectory(-2.0, max_steps=3), PriorShape())
     sampler = Ancillary(latent=own, hyper=UnivariateSlice(max_widths=3))
     model = quick(sampler).fit(X, Y)
@@ -115,7 +115,7 @@ def test_configured_moves_are_those_of_the_chain():
     assert hyper.operator.max_widths == 3
 
 
-def test_a_grid_search_reaches_their_fields():
+def test_grid_search_reaches_the_fields_of_moves():
     """A slice moves always and a random walk does not, so that a search for moves finds it."""
 
     def share_of_moves(model, X, y):
@@ -134,7 +134,7 @@ def test_a_grid_search_reaches_their_fields():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_predictions_condition_on_the_draws(name):
+def test_predictions_condition_on_the_draws_of_f(name):
     model = quick(name, max_predict_draws=None).fit(X, Y)
     new = X[:4] + 0.1
     (own,) = model._sampling.run.models
@@ -156,7 +156,7 @@ def test_predictions_condition_on_the_draws(name):
         KnorrHeldRue(n_latent=1),
     ],
 )
-def test_neither_workers_nor_continuation_change_a_draw(sampler):
+def test_workers_and_continuation_change_no_draw_of_alternating_moves(sampler):
     """Whatever is made anew where a state has travelled to is what it was."""
     settings = {"n_draws": 13, "n_warmup": 4}
     with rounds_of(10):
@@ -180,7 +180,7 @@ def test_warm_up_tunes_every_move():
     assert latent.log_scale != LatentUpdate(Trajectory()).log_scale
 
 
-def test_warm_up_keeps_the_shape_and_the_target_if_told_to():
+def test_warm_up_keeps_the_given_shape_and_target_acceptance():
     model = quick(Ancillary(learn_shape=False, target_acceptance=0.4), n_warmup=40).fit(X, Y)
     latent, hyper = model._sampling.run.models[0].chains[0].transition.moves
     assert isinstance(hyper, HyperUpdate)
@@ -199,7 +199,7 @@ def test_a_conjugate_draw_always_moves_the_variance(ard):
     assert len(np.unique(model.theta_samples_)) == 12
 
 
-def test_joint_updates_use_laplace_unless_told_otherwise():
+def test_joint_updates_use_laplace_by_default():
     for approximation, kind in {"auto": "Laplace", "ep": "EP"}.items():
         model = quick("khr", approximation=approximation).fit(X, Y)
         joint = model._sampling.run.models[0].chains[0].transition.moves[0]
@@ -230,6 +230,6 @@ GAMMA = {"k1__constant_value": stats.gamma(2.0)}
         ),
     ],
 )
-def test_moves_that_cannot_work_are_refused(changes, message):
+def test_impossible_moves_are_refused_with_the_reason(changes, message):
     with pytest.raises(ValueError, match=message):
         quick(**{"sampler": "aa", **changes}).fit(X, Y)

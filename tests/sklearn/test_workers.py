@@ -106,7 +106,7 @@ CANCELLED = TypeError("'CancelledError' object is not iterable")
     "losses",
     [[TerminatedWorkerError()], [KilledWorker(), CANCELLED], [TerminatedWorkerError()] * 2],
 )
-def test_what_a_lost_worker_had_is_done_again(losses):
+def test_work_of_a_lost_worker_is_repeated(losses):
     with pytest.warns(UserWarning, match="A worker was lost") as caught:
         assert run(list(losses)) == [0, 1, 2]
     assert len(caught) == len(losses)
@@ -121,7 +121,7 @@ def test_three_losses_in_a_row_are_an_error():
 @pytest.mark.parametrize(
     "error", [ZeroDivisionError(), TypeError("no number"), KeyboardInterrupt()]
 )
-def test_what_goes_wrong_in_a_call_is_raised_at_once(error):
+def test_error_in_a_call_is_raised_without_repetition(error):
     with pytest.raises(type(error)):
         run([error])
 
@@ -138,7 +138,7 @@ def test_a_killed_process_changes_no_draw(tmp_path):
 
 
 @pytest.mark.statistical
-def test_processes_that_are_killed_all_the_time_end_the_fit(tmp_path):
+def test_processes_killed_repeatedly_end_the_fit_with_an_error(tmp_path):
     model = deadly(tmp_path, 40, every=1)
     lost = pytest.warns(UserWarning, match="A worker was lost")
     with lost, pytest.raises(LostWorkersError, match="ran out of memory"):
@@ -165,14 +165,14 @@ def cluster():
 
 
 @pytest.mark.statistical
-def test_a_cluster_makes_the_same_draws(cluster):
+def test_dask_cluster_makes_the_same_draws(cluster):
     with joblib.parallel_config(backend="dask"):
         model = quick().fit(*moons())
         assert_same(model)
 
 
 @pytest.mark.statistical
-def test_a_search_on_a_cluster(cluster):
+def test_search_on_a_dask_cluster_has_the_same_scores(cluster):
     X, y = moons()
     grid = {"n_importance": [4, 8]}
     search = GridSearchCV(quick(n_draws=20), grid, cv=2, error_score="raise", refit=False)
@@ -185,7 +185,7 @@ def test_a_search_on_a_cluster(cluster):
 
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:A worker was lost")
-def test_a_worker_of_a_cluster_may_be_killed(cluster, tmp_path):
+def test_killed_worker_of_a_dask_cluster_changes_no_draw(cluster, tmp_path):
     """With a checkpoint, which has to bear that calls are made again."""
     (tmp_path / "tokens").mkdir()
     file = tmp_path / "file"

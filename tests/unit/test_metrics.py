@@ -91,7 +91,9 @@ def random_predictions(seed, *, n_max=30):
         (E3, "auc", [0, 0.2, 0.4, 0.6], [0.5, 1 / 3, 0.5, 1]),
     ],
 )
-def test_curves_of_the_worked_examples(example, score, abstention, values):
+def test_abstention_curves_of_the_worked_examples_are_reproduced(
+    example, score, abstention, values
+):
     found, scores = abstention_curve(*example, score=score)
     first = np.flatnonzero(np.diff(found, prepend=-1.0))
     assert_allclose(found[first], abstention, atol=1e-12)
@@ -115,7 +117,7 @@ def test_curves_of_the_worked_examples(example, score, abstention, values):
         ([1, 0], [1 + 1e-15, -1e-17], 1.0, 1.0),  # rounding errors past the ends
     ],
 )
-def test_capacities_of_examples_and_edge_cases(y, p, accuracy, auc):
+def test_capacity_scores_of_examples_and_edge_cases_are_reproduced(y, p, accuracy, auc):
     assert capacity_accuracy_score(y, p) == pytest.approx(accuracy, abs=1e-7)
     assert capacity_auc_score(y, p) == pytest.approx(auc, abs=1e-7, nan_ok=True)
     assert type(capacity_accuracy_score(y, p)) is type(capacity_auc_score(y, p)) is float
@@ -125,7 +127,7 @@ def test_capacities_of_examples_and_edge_cases(y, p, accuracy, auc):
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_curve_is_the_literal_recipe(score):
+def test_abstention_curve_equals_the_literal_recipe(score):
     for seed in range(40):
         y, exact, p = random_predictions(seed)
         points = literal_curve(y.tolist(), exact, score)
@@ -135,7 +137,7 @@ def test_curve_is_the_literal_recipe(score):
         assert_allclose(CAPACITY[score](y, p), literal_capacity(points), rtol=0, atol=1e-13)
 
 
-def test_each_hundredth_is_kept_at_its_own_threshold():
+def test_confidence_in_hundredths_is_kept_at_its_own_threshold():
     for k in range(1, 50):
         for p in (0.5 + k / 100, 0.5 - k / 100, (50 + k) / 100, (50 - k) / 100):
             abstention, _ = abstention_curve([1, 0], [p, 1.0])
@@ -156,7 +158,7 @@ def test_the_greater_label_is_positive(negative, positive, score):
 
 
 @in_one_test("score", SCORES)
-def test_string_labels_in_any_container(score):
+def test_capacity_scores_accept_string_labels_in_any_container(score):
     pd = pytest.importorskip("pandas")
     labels = ["spam" if label == 1 else "ham" for label in E3[0]]
     expected = CAPACITY[score](*E3)
@@ -166,7 +168,7 @@ def test_string_labels_in_any_container(score):
 
 
 @in_one_test("score", SCORES)
-def test_pos_label_and_columns(score):
+def test_capacity_scores_agree_for_pos_label_and_columns(score):
     labels = ["spam" if label == 1 else "ham" for label in E3[0]]
     of_spam = np.array(E3[1])
     both = np.column_stack([1 - of_spam, of_spam])
@@ -194,7 +196,7 @@ def test_pos_label_and_columns(score):
         ("spam", "ham", 0),
     ],
 )
-def test_column_of_the_positive_class_when_one_class_is_seen(label, pos_label, column):
+def test_positive_column_is_right_if_one_class_is_seen(label, pos_label, column):
     of_second = np.array([0.9, 0.7, 0.2])
     both = np.column_stack([1 - of_second, of_second])
     is_positive = label == (1 if pos_label is None else pos_label)
@@ -203,7 +205,7 @@ def test_column_of_the_positive_class_when_one_class_is_seen(label, pos_label, c
     assert accuracy[0] == first
 
 
-def test_inputs_are_not_modified():
+def test_metrics_do_not_modify_their_inputs():
     y, p = np.array(E3[0]), np.array(E3[1])
     both = np.column_stack([1 - p, p])
     copies = y.copy(), p.copy(), both.copy()
@@ -248,12 +250,14 @@ def test_inputs_are_not_modified():
     ],
 )
 @in_one_test("function", [abstention_curve, selective_accuracy_score, *CAPACITY.values()])
-def test_refusals(function, y_true, y_proba, pos_label, message):
+def test_metrics_refuse_bad_arguments_with_the_reason(
+    function, y_true, y_proba, pos_label, message
+):
     with pytest.raises(ValueError, match=message):
         function(y_true, y_proba, pos_label=pos_label)
 
 
-def test_unknown_score():
+def test_abstention_curve_refuses_an_unknown_score():
     with pytest.raises(ValueError, match=r"score='f1' is not known: pass \"accuracy\" or \"auc\""):
         abstention_curve(*E1, score="f1")
 
@@ -271,7 +275,7 @@ def data():
 
 @pytest.mark.parametrize("names", [("ham", "spam"), ("spam", "ham"), (1, 2), (-1, 0), (1, -1)])
 @pytest.mark.parametrize("score", SCORES)
-def test_scorer_in_cross_validation_is_the_direct_computation(data, names, score):
+def test_capacity_scorer_in_cross_validation_equals_the_direct_score(data, names, score):
     X, y = data
     y = np.array(names)[y]
     folds = StratifiedKFold(3)
@@ -287,7 +291,7 @@ def test_scorer_in_cross_validation_is_the_direct_computation(data, names, score
 
 
 @pytest.mark.parametrize("score", SCORES)
-def test_scorer_in_grid_search(data, score):
+def test_capacity_scorer_works_in_a_grid_search(data, score):
     X, y = data
     y = np.array(["ham", "spam"])[y]
     search = GridSearchCV(
@@ -298,7 +302,7 @@ def test_scorer_in_grid_search(data, score):
 
 
 @in_one_test("score", SCORES)
-def test_scorer_survives_pickling(data, score):
+def test_capacity_scorer_survives_pickling(data, score):
     X, y = data
     model = LogisticRegression().fit(X, y)
     copy = pickle.loads(pickle.dumps(SCORERS[score]))

@@ -38,7 +38,7 @@ print(skgpmcmc.displays.TraceDisplay.__name__, skgpmcmc.baselines.EPMLClassifier
 """
 
 
-def test_modules_are_attributes_and_imported_on_demand():
+def test_public_modules_are_attributes_imported_on_demand():
     """Those that estimators need are there at once; displays, and with them plots, are not."""
     command = [sys.executable, "-c", IN_A_NEW_PROCESS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -48,11 +48,11 @@ def test_modules_are_attributes_and_imported_on_demand():
     assert used == "TraceDisplay EPMLClassifier"
 
 
-def test_dir_has_the_public_names_only():
+def test_dir_of_the_package_has_public_names_only():
     assert dir(skgpmcmc) == sorted([*ESTIMATORS, "__version__", *MODULES])
     assert [name for name in dir(skgpmcmc) if not hasattr(skgpmcmc, name)] == []
 
 
-def test_other_names_are_no_attributes():
+def test_package_has_no_other_attributes():
     with pytest.raises(AttributeError, match="module 'skgpmcmc' has no attribute 'nonsense'"):
         _ = skgpmcmc.nonsense

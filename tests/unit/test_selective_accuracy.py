@@ -40,7 +40,7 @@ def brute_force(y, p):
 
 
 @in_one_test("seed", range(60))
-def test_mean_over_all_orders_of_tied_rows(seed):
+def test_selective_accuracy_is_the_mean_over_all_orders_of_tied_rows(seed):
     rng = np.random.default_rng(seed)
     n, steps = int(rng.integers(1, 7)), int(rng.choice([2, 4, 8]))
     numerators = rng.integers(0, steps + 1, size=n)  # few values: most rows are tied
@@ -57,7 +57,7 @@ def logits_and_labels(seed, n=80):
 
 
 @in_one_test("scale", [0.5, 0.25, 3.0])
-def test_scaled_logits_change_nothing_and_lift_the_capacity_score_when_shrunk(scale):
+def test_shrunk_logits_lift_capacity_scores_and_not_selective_accuracy(scale):
     capacity_changes = []
     for seed in range(20):
         logits, y = logits_and_labels(seed)
@@ -71,7 +71,7 @@ def test_scaled_logits_change_nothing_and_lift_the_capacity_score_when_shrunk(sc
 
 
 @in_one_test("transform", [lambda c: c**3 / 2 + 0.45, np.sqrt, lambda c: 0.5 + c / 10])
-def test_increasing_maps_of_the_confidence_change_nothing(transform):
+def test_increasing_maps_of_confidence_do_not_change_selective_accuracy(transform):
     logits, y = logits_and_labels(3)
     p = expit(logits)
     confidence = transform(np.maximum(p, 1 - p))
@@ -79,7 +79,7 @@ def test_increasing_maps_of_the_confidence_change_nothing(transform):
     assert selective_accuracy_score(y, mapped) == selective_accuracy_score(y, p)
 
 
-def test_exchanging_the_classes_and_the_order_of_rows_changes_nothing():
+def test_exchanged_classes_and_rows_do_not_change_selective_accuracy():
     logits, y = logits_and_labels(4)
     p = expit(logits)
     value = selective_accuracy_score(y, p)
@@ -90,7 +90,7 @@ def test_exchanging_the_classes_and_the_order_of_rows_changes_nothing():
     assert selective_accuracy_score(y[order], p[order]) == value
 
 
-def test_all_tied_is_the_accuracy_and_all_right_is_one():
+def test_selective_accuracy_of_tied_rows_is_the_accuracy():
     y = np.array([1, 1, 0, 1, 0])
     p = np.array([0.7, 0.3, 0.7, 0.7, 0.3])
     assert selective_accuracy_score(y, p) == pytest.approx(accuracy_score(y, p > 0.5))
@@ -98,14 +98,14 @@ def test_all_tied_is_the_accuracy_and_all_right_is_one():
     assert selective_accuracy_score(1 - y, y * 0.8 + 0.1) == 0.0
 
 
-def test_an_error_costs_less_the_less_confident_it_is():
+def test_error_costs_less_selective_accuracy_the_less_confident_it_is():
     p = np.array([0.95, 0.9, 0.8, 0.7, 0.6])
     values = [selective_accuracy_score(np.arange(5) != wrong, p) for wrong in range(5)]
     assert np.all(np.diff(values) > 0)
     assert values[-1] == pytest.approx((1 + 1 + 1 + 1 + 4 / 5) / 5)
 
 
-def test_one_row_and_one_class():
+def test_selective_accuracy_accepts_one_row_and_one_class():
     assert selective_accuracy_score([1], [0.8]) == 1.0
     assert selective_accuracy_score([0], [0.8]) == 0.0
     assert selective_accuracy_score([0], [0.5]) == 1.0  # one half predicts the negative class
@@ -114,11 +114,11 @@ def test_one_row_and_one_class():
     assert type(selective_accuracy_score([1, 0], [0.8, 0.1])) is float
 
 
-def test_more_confident_than_one_by_rounding_is_a_tie():
+def test_confidence_above_one_by_rounding_is_a_tie():
     assert selective_accuracy_score([1, 0], [1 + 1e-12, 1.0]) == 0.5
 
 
-def test_scorer_in_cross_validation_and_search():
+def test_selective_accuracy_scorer_works_in_cross_validation_and_search():
     X, y = make_classification(90, 4, flip_y=0.2, class_sep=0.6, random_state=1)
     y = np.array(["spam", "ham"])[y]
     search = GridSearchCV(

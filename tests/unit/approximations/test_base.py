@@ -77,7 +77,7 @@ def covariance_of(q):
 
 
 @pytest.mark.parametrize(("approximation", "name"), PAIRS)
-def test_two_points_by_quadrature(approximation, name):
+def test_fit_of_two_points_agrees_with_quadrature(approximation, name):
     model = model_of(*LIKELIHOODS[name])
     theta = theta_of(model)
     log_z, mean, covariance = by_quadrature(model, theta)
@@ -109,7 +109,7 @@ def line_model(name, rng, **more):
 
 
 @pytest.mark.parametrize(("approximation", "name"), PAIRS)
-def test_gradient_in_all_hyperparameters(approximation, name):
+def test_gradient_in_all_hyperparameters_equals_finite_differences(approximation, name):
     """With weights and offsets; `check_approximation` looks at models without."""
     rng = np.random.default_rng(3)
     more = {"weight": rng.uniform(0.3, 2.0, N), "offset": rng.normal(0.0, 0.3, N)}
@@ -124,7 +124,7 @@ def test_gradient_in_all_hyperparameters(approximation, name):
 
 
 @pytest.mark.parametrize(("approximation", "name"), PAIRS)
-def test_integer_weights_are_repeated_rows(approximation, name):
+def test_integer_weights_equal_repeated_rows(approximation, name):
     """Repeated rows have one latent value: as rows of one input, and as inputs of a lower rank.
 
     EP has a site for each input, and so another evidence where equal rows are inputs of their own.
@@ -152,7 +152,7 @@ def test_integer_weights_are_repeated_rows(approximation, name):
 
 
 @pytest.mark.parametrize("approximation", ["ep", "laplace"])
-def test_an_offset_is_an_exposure(approximation):
+def test_offset_of_a_poisson_model_equals_an_exposure(approximation):
     """Poisson with exposure E is Poisson with E exp(f): by quadrature on two points."""
     offset = np.log([0.5, 3.0])
     model = model_of(Poisson(), [1.0, 5.0], offset=offset)

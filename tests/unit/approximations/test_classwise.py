@@ -45,7 +45,7 @@ def theta_of(model):
 
 
 @in_one_test("theta", [(20.0, 2.0), (30.0, 0.0), (40.0, 4.0)])
-def test_variances_that_rounding_leaves_nothing_of_can_be_averaged_over(theta):
+def test_averaged_sites_are_finite_where_variances_round_to_nothing(theta):
     """Of a prior variance of exp(20) and more, what remains may be a difference below zero."""
     model = model_of()
     q = Laplace().fit(model, np.array(theta)).q
@@ -69,7 +69,7 @@ def covariance_of(q):
 # --- the likelihood -------------------------------------------------------------------------------
 
 
-def test_log_prob_is_that_of_log_softmax():
+def test_log_prob_equals_log_softmax():
     expected = log_softmax(F.reshape(C, N), axis=0)
     likelihood = Softmax(C)
     assert_allclose(np.log(likelihood.probabilities(F)), expected.ravel(), rtol=1e-12)
@@ -81,7 +81,7 @@ def test_log_prob_is_that_of_log_softmax():
     assert_allclose(found[:, :2], np.stack([chosen, chosen], axis=1), rtol=1e-10)
 
 
-def test_derivatives_in_each_latent_value():
+def test_derivatives_equal_finite_differences_in_each_latent_value():
     likelihood, step = Softmax(C), 1e-4
     found = likelihood.derivatives(Y, F)
     for j in range(C * N):
@@ -94,14 +94,14 @@ def test_derivatives_in_each_latent_value():
     assert_allclose(likelihood.fisher_information(F), -found.second, rtol=1e-12)
 
 
-def test_targets_are_numbers_of_classes():
+def test_legal_targets_are_the_numbers_of_classes():
     likelihood = Softmax(3)
     legal = likelihood.legal(np.array([0.0, 2.0, 3.0, -1.0, 0.5, np.nan]))
     assert legal.tolist() == [True, True, False, False, False, False]
     assert "0 to 2" in likelihood.targets
 
 
-def test_frequencies_of_drawn_classes():
+def test_drawn_classes_have_the_softmax_frequencies():
     f = np.repeat([[0.3], [1.0], [-0.7]], 20_000, axis=1)
     y = Softmax(3).sample(f.ravel(), np.random.default_rng(1))
     expected = np.exp(log_softmax(f[:, 0]))
@@ -129,7 +129,7 @@ def q(model):
     return Laplace(tol=1e-13).fit(model, theta_of(model)).q
 
 
-def test_prior_against_dense_matrices(model):
+def test_prior_of_several_functions_agrees_with_dense_matrices(model):
     prior = model.prior_at(theta_of(model))
     distinct = [GaussianPrior(model.covariance, t) for t in model.kernel_thetas(theta_of(model))]
     expected = np.zeros((C * N, C * N))
@@ -153,7 +153,7 @@ def test_prior_against_dense_matrices(model):
         assert gradient[j] == pytest.approx(slope, rel=1e-6)
 
 
-def test_conditional_moments_at_new_rows(model):
+def test_conditional_moments_at_new_rows_are_those_of_each_function(model):
     prior, X_new = model.prior_at(theta_of(model)), RNG.uniform(size=(4, 2))
     f = np.stack([F, -0.5 * F], axis=1)
     moments = prior.condition_on(f).predict(X_new)
@@ -166,7 +166,7 @@ def test_conditional_moments_at_new_rows(model):
         assert_allclose(covariances[c].diagonal(), own.var, rtol=1e-6)
 
 
-def test_gaussian_against_dense_matrices(q):
+def test_coupled_gaussian_agrees_with_dense_matrices(q):
     K, W = q.prior.K, dense_W(q)
     _, log_det = np.linalg.slogdet(np.eye(C * N) + K @ W)
     assert q.half_log_det_B == pytest.approx(0.5 * log_det, rel=1e-10)
@@ -179,7 +179,7 @@ def test_gaussian_against_dense_matrices(q):
         assert_allclose(q.row_covariances[i], expected[:, i, :, i], atol=1e-8)
 
 
-def test_mean_and_sites_belong_together(q):
+def test_mean_of_q_follows_from_its_sites(q):
     again = ClasswiseApproximation(q.prior, q.sites)
     assert_allclose(again.mean, q.mean, atol=1e-8)
     shift = RNG.normal(size=C * N)
@@ -187,7 +187,7 @@ def test_mean_and_sites_belong_together(q):
     assert_allclose(other.mean, covariance_of(q) @ shift, atol=1e-7)
 
 
-def test_draws_and_their_density(q):
+def test_draws_of_q_have_its_moments_and_its_density(q):
     draws = q.sample(np.random.default_rng(2), 40_000)
     covariance = covariance_of(q)
     sd = np.sqrt(covariance.diagonal())
@@ -202,7 +202,7 @@ def test_draws_and_their_density(q):
 
 
 @in_one_test("name", ["chol_B", "chol_white", "marginal_variance"])
-def test_what_uncoupled_sites_have_is_refused(q, name):
+def test_coupled_gaussian_refuses_attributes_of_uncoupled_sites(q, name):
     with pytest.raises(TypeError, match="coupled"):
         getattr(q, name)
 
@@ -215,7 +215,7 @@ def test_laplace_is_at_the_mode(model):
     assert_allclose(model.observations.derivatives(q.mean).first, q.weights, atol=1e-8)
 
 
-def test_the_gradient_of_the_log_evidence(model):
+def test_laplace_gradient_equals_finite_differences(model):
     laplace = Laplace(tol=1e-20)
     theta = theta_of(model)
     gradient = laplace.gradient(model, laplace.fit(model, theta))
@@ -224,7 +224,7 @@ def test_the_gradient_of_the_log_evidence(model):
         assert gradient[j] == pytest.approx((up - down) / 2e-4, rel=1e-6, abs=1e-7)
 
 
-def test_two_classes_are_the_logit_of_a_difference():
+def test_softmax_of_two_classes_equals_the_logit_of_a_difference():
     """f_1 - f_0 has the covariance 2 K, and the probability of class 1 is its logistic function."""
     y = (Y > 0.0).astype(float)
     joint = model_of(y, n_classes=2)
@@ -241,7 +241,7 @@ def test_two_classes_are_the_logit_of_a_difference():
     assert_allclose(*gradients, atol=1e-6)
 
 
-def test_integer_weights_are_repeated_rows():
+def test_integer_weights_of_a_softmax_equal_repeated_rows():
     weight = np.tile([1.0, 3.0], N // 2)
     rows = np.repeat(np.arange(N), weight.astype(int))
     models = model_of(weight=weight), model_of(Y[rows], X[rows])
@@ -249,7 +249,7 @@ def test_integer_weights_are_repeated_rows():
     assert one == pytest.approx(other, rel=1e-9)
 
 
-def test_ep_is_refused():
+def test_ep_refuses_a_softmax():
     with pytest.raises(ValueError, match=r'one latent function.*"laplace"'):
         EP().check_likelihood(Softmax(3))
     Laplace().check_likelihood(Softmax(3))
@@ -311,7 +311,7 @@ def mean_probability(mean, var):
     return integrate.quad(density, -30.0, 40.0, limit=200, points=list(mean))[0]
 
 
-def test_probabilities_of_new_rows_by_quadrature():
+def test_probabilities_of_new_rows_agree_with_quadrature():
     """Given theta and f; the thetas differ by so little that only their random numbers do."""
     model = model_of()
     theta, X_new = np.array([1.0, -1.0]), RNG.uniform(size=(3, 2))

@@ -63,7 +63,7 @@ def tilted_on_grid(model, q):
 
 
 @both_links
-def test_marginals_have_the_moments_of_the_tilted_distributions(likelihood):
+def test_ep_marginals_have_the_moments_of_the_tilted_distributions(likelihood):
     X, y = toy_classes(30, 2, seed=1)
     model = make_model(X, y, likelihood)
     fit = TIGHT.fit(model, np.array([1.5, -1.0]))
@@ -93,7 +93,7 @@ def test_gaussian_noise_takes_one_undamped_sweep():
 
 @in_one_test("tol", [1e-2, 1e-10])
 @both_links_in_one
-def test_log_evidence_is_the_direct_definition(likelihood, tol):
+def test_log_evidence_equals_its_direct_definition(likelihood, tol):
     """R&W (3.65) holds for any sites, converged or not; it divides by their precisions."""
     X, y = toy_classes(12, 2, seed=2)
     model = make_model(X, y, likelihood)
@@ -140,7 +140,7 @@ def test_a_good_start_saves_sweeps():
     assert TIGHT.fit(model, theta, cold.q.sites).n_iterations == 1
 
 
-def test_sweeps_along_a_slow_direction_go_beyond_their_ends():
+def test_slow_directions_of_sweeps_are_accelerated():
     """Two classes side by side, and a wide prior: by steps as they are, there are 92 sweeps."""
     X, _ = toy_classes(40, 2, seed=0)
     model, n_sweeps = make_model(X, np.where(X[:, 0] > 0.0, 1.0, -1.0)), []
@@ -160,7 +160,7 @@ def test_sweeps_along_a_slow_direction_go_beyond_their_ends():
 
 @both_links_in_one
 @in_one_test("var", [0.3, 4.48, 50.0, 2981.0])
-def test_one_point_is_exact(likelihood, var):
+def test_ep_of_one_point_is_exact(likelihood, var):
     """log Z to 1e-10; the moments to what the tolerance on the sites leaves."""
     model = given_model([[var]], [1.0], likelihood)
     q, log_evidence, converged, _ = TIGHT.fit(model, NO_THETA)
@@ -193,7 +193,7 @@ def test_one_point_is_exact(likelihood, var):
                  [(1.0, -1.0, 1.0), (1.0, 1.0, 1.0)], [0.01], [0.02]),
     ],
 )  # fmt: skip
-def test_error_with_few_points(likelihood, K, y, of_evidence, of_sd):
+def test_ep_error_with_few_points_is_small(likelihood, K, y, of_evidence, of_sd):
     """Means are off by less than 0.005 standard deviations."""
     model = given_model(K, y, likelihood)
     q, log_evidence, _, _ = TIGHT.fit(model, NO_THETA)
@@ -204,7 +204,7 @@ def test_error_with_few_points(likelihood, K, y, of_evidence, of_sd):
     assert_allclose(np.sqrt(q.marginal_variance), sd, rtol=of_sd)
 
 
-def test_error_with_a_very_wide_prior():
+def test_ep_error_with_a_very_wide_prior_is_small():
     """sigma = e^8: what is left of the error is of second order, not of rounding."""
     model = three_point_model()
     theta = np.array([8.0, -0.8, -0.3])
@@ -215,7 +215,7 @@ def test_error_with_a_very_wide_prior():
 
 
 @both_links
-def test_thirty_points_against_many_draws(likelihood):
+def test_ep_of_thirty_points_agrees_with_importance_sampling(likelihood):
     """EP is within 0.05 of log p(y), and within 0.006 with its second-order term."""
     X, y = toy_classes(30, 2, seed=0)
     model = make_model(X, y, likelihood)
@@ -248,7 +248,7 @@ def test_few_sweeps_are_reported_as_not_converged():
     check_gaussian_approximation(fit.q)  # a valid Gaussian all the same
 
 
-def test_sweeps_that_rounding_keeps_from_the_tolerance_end():
+def test_sweeps_end_if_rounding_prevents_the_tolerance():
     """Equal rows and large counts: the precision of sites times the prior variance is 1e10."""
     X = np.repeat([-0.55, 0.63, -0.79, 0.74, 1.04], [6, 2, 4, 4, 4])[:, None] * 1e-3
     y = 1000.0 * np.array([1, 1, 0, 1, 14, 0, 2, 0, 0, 0, 2, 1, 0, 0, 1, 0, 0, 3, 5, 1])
@@ -260,7 +260,7 @@ def test_sweeps_that_rounding_keeps_from_the_tolerance_end():
 
 @in_one_test("log_variance", [40.0, 60.0, 80.0])
 @in_one_test("likelihood", [GaussianNoise(0.5), StudentT(4.0, 0.5), Poisson()])
-def test_where_rounding_makes_the_cavities_it_is_laplace(likelihood, log_variance):
+def test_ep_falls_back_to_laplace_where_rounding_spoils_the_cavities(likelihood, log_variance):
     """Without a site a variance is 1e17 to 1e34 times as large, which doubles cannot tell."""
     model = given_model(np.exp(log_variance) * TWO, [3.0, 40.0], likelihood)
     fit, laplace = EP().fit(model, NO_THETA), Laplace().fit(model, NO_THETA)
@@ -303,14 +303,16 @@ def test_a_gradient_costs_one_product_after_the_fit():
 
 
 def test_updates_that_grow_are_damped():
-    """Strong correlations make undamped parallel updates overshoot; halving brings them back."""
-    X, y = toy_classes(25, 2, seed=3)
-    fit = EP(tol=1e-6, max_sweeps=300, damping=1.0).fit(make_model(X, y), np.array([4.0, 0.0]))
-    assert fit.converged
+    """Undamped sweeps do not converge here; with the damping reversed they take twice as long."""
+    for seed in range(4):
+        X, y = toy_classes(40, 2, seed=seed)
+        fit = EP(tol=1e-6, damping=1.0).fit(make_model(X, y, "logit"), np.array([9.0, 3.0]))
+        assert fit.converged
+        assert fit.n_iterations < 20
 
 
 @pytest.mark.parametrize(("likelihood", "most"), [(Probit(), 22), (Poisson(), 18)])
-def test_damping_comes_back_after_updates_that_grew(likelihood, most):
+def test_damping_is_relaxed_after_updates_that_grew(likelihood, most):
     """One overshoot must not slow all later sweeps: with damping kept down there are half more."""
     X, y = toy_classes(80, 3, seed=80)
     if not isinstance(likelihood, Probit):
@@ -327,13 +329,13 @@ def test_damping_comes_back_after_updates_that_grew(likelihood, most):
 
 
 @in_one_test(("name", "value"), [("max_sweeps", 0), ("max_sweeps", 2.5)])
-def test_an_impossible_number_of_sweeps_is_named(name, value):
+def test_impossible_number_of_sweeps_is_refused_by_name(name, value):
     with pytest.raises(ValueError, match=f"{name} must be an integer >= 1; got {value}"):
         EP(**{name: value}).check()
 
 
 @in_one_test("damping", [0.0, -0.5, 1.1, np.nan])
-def test_an_impossible_damping_is_named(damping):
+def test_impossible_damping_is_refused_by_name(damping):
     with pytest.raises(ValueError, match=rf"damping must be a number in \(0, 1\]; got {damping}"):
         EP(damping=damping).check()
 
@@ -344,7 +346,7 @@ def test_with_tolerance_keeps_the_damping():
     assert refined.max_sweeps >= 7
 
 
-def test_a_gradient_keeps_no_inverse():
+def test_gradient_keeps_no_inverse_in_the_fit():
     """With many rows that is one matrix less, while variances that are wanted later are known."""
     model = make_model(*toy_classes(12, 2, 0))
     fit = TIGHT.fit(model, model.start)

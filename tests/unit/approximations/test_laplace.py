@@ -42,7 +42,7 @@ class TestLaplace(ApproximationSuite):
 
 @both_links
 @in_one_test("var", [0.3, 4.48, 50.0, 2981.0])
-def test_one_point_has_the_mode_that_bisection_finds(likelihood, var):
+def test_laplace_of_one_point_agrees_with_bisection(likelihood, var):
     """Mode by bisection, curvature by the likelihood."""
     model = given_model([[var]], [1.0], likelihood)
     q, log_evidence, converged, _ = TIGHT.fit(model, NO_THETA)
@@ -62,7 +62,7 @@ def test_one_point_has_the_mode_that_bisection_finds(likelihood, var):
 
 
 @both_links
-def test_the_mean_is_the_mode(likelihood):
+def test_laplace_mean_is_the_mode(likelihood):
     model = three_point_model(likelihood)
     q = TIGHT.fit(model, THREE_THETA).q
 
@@ -89,7 +89,7 @@ def test_the_mean_is_the_mode(likelihood):
         (three_point_model().prior_at(THREE_THETA).K, THREE_Y, 0.12, 0.3),
     ],
 )
-def test_error_with_few_points(likelihood, K, y, of_evidence, of_mean):
+def test_laplace_error_with_few_points_is_bounded(likelihood, K, y, of_evidence, of_mean):
     """Means in standard deviations; these are off by less than 10 %."""
     model = given_model(K, y, likelihood)
     q, log_evidence, _, _ = TIGHT.fit(model, NO_THETA)
@@ -114,7 +114,7 @@ def test_the_reference_integral_agrees_with_the_orthant_formula(y):
 @in_one_test("kernel", [ConstantKernel(4.0) * RBF(0.4),
                                     ConstantKernel(4.0) * Matern([0.4, 1.0], nu=1.5)],
                          ids=["rbf", "ard matern"])  # fmt: skip
-def test_scikit_learns_classifier(kernel):
+def test_laplace_agrees_with_scikit_learns_classifier(kernel):
     X, y = toy_classes(40, 2, seed=8)
     X_new = np.random.default_rng(9).uniform(size=(6, 2))
     theirs = GaussianProcessClassifier(kernel, optimizer=None).fit(X, y > 0.0)
@@ -133,7 +133,7 @@ def test_scikit_learns_classifier(kernel):
 # --- Newton's method ------------------------------------------------------------------------------
 
 
-def test_few_steps_are_reported_as_not_converged():
+def test_few_newton_steps_are_reported_as_not_converged():
     X, y = toy_classes(20, 2, seed=6)
     model = make_model(X, y)
     fit = Laplace(tol=1e-10, max_iter=1).fit(model, np.array([2.0, -1.0]))
@@ -166,7 +166,7 @@ class Counts(Likelihood):
         return rng.poisson(np.exp(f)).astype(float)
 
 
-def test_the_objective_never_falls():
+def test_newton_steps_never_lower_the_objective():
     K, y = np.array([[25.0, 20.0], [20.0, 25.0]]), np.array([100.0, 0.0])
     model = given_model(K, y, Counts())
     # From f = 0, where W = I and d1 = y - 1, the full step ends far below the start.
@@ -199,7 +199,7 @@ def test_the_start_does_not_change_the_mode(likelihood):
 
 
 @in_one_test("max_iter", [0, -3, 1.5])
-def test_an_impossible_number_of_iterations_is_named(max_iter):
+def test_impossible_max_iter_is_refused_by_name(max_iter):
     with pytest.raises(ValueError, match=f"max_iter must be an integer >= 1; got {max_iter}"):
         Laplace(max_iter=max_iter).check()
 
@@ -208,7 +208,7 @@ def test_an_impossible_number_of_iterations_is_named(max_iter):
 
 
 @in_one_test("empty", [(), (0, 3), range(7)], ids=["none", "some", "all"])
-def test_the_gaussian_agrees_with_dense_formulas(empty):
+def test_gaussian_approximation_agrees_with_dense_formulas(empty):
     """Any non-negative W will do, zeros included: it need not come from a fit."""
     rng = np.random.default_rng(0)
     model = make_model(rng.uniform(size=(7, 2)), np.ones(7))
@@ -259,7 +259,7 @@ PRECISIONS = {
     ("precision", "log_constant", "log_length"),
     every_pair(tuple(PRECISIONS), (-4.0, 0.0, 3.0), (-2.0, 0.0, 1.0)),
 )
-def test_marginal_variances_to_nine_digits(precision, log_constant, log_length):
+def test_marginal_variances_are_accurate_to_nine_digits(precision, log_constant, log_length):
     n, rng = 80, np.random.default_rng(0)
     model = make_model(rng.uniform(size=(n, 2)), np.ones(n))
     prior = model.prior_at(np.array([log_constant, log_length]))
@@ -268,7 +268,7 @@ def test_marginal_variances_to_nine_digits(precision, log_constant, log_length):
     assert_allclose(q.marginal_variance.astype(np.longdouble) / expected, 1.0, rtol=1e-9)
 
 
-def test_marginal_variances_of_wide_priors():
+def test_marginal_variances_of_wide_priors_are_as_accurate_as_the_direct_form():
     """To nine digits, or what the direct form can give: its error is about eps K_ii / Sigma_ii."""
     n, rng = 40, np.random.default_rng(1)
     model = make_model(rng.uniform(size=(n, 2)), np.ones(n))
@@ -290,7 +290,7 @@ def test_marginal_variances_leave_the_factor_alone():
 
 
 @in_one_test(("n_empty", "inverse", "solves"), [(0, 1, 0.0), (3, 1, 0.3), (7, 0, 1.0)])
-def test_what_marginal_variances_cost(n_empty, inverse, solves):
+def test_marginal_variances_cost_one_inverse_or_one_solve(n_empty, inverse, solves):
     """An inverse, and a solve for the empty sites; a solve for all where most are empty."""
     prior = random_gaussian(10).prior
     precision = np.r_[np.zeros(n_empty), np.ones(10 - n_empty)]
@@ -303,7 +303,7 @@ def test_what_marginal_variances_cost(n_empty, inverse, solves):
     assert count.triangular_solve == pytest.approx(solves)
 
 
-def test_bound_inputs_give_the_same_predictions():
+def test_inputs_bound_to_the_covariance_give_the_same_predictions():
     q = random_gaussian()
     X_new = np.random.default_rng(1).uniform(size=(6, 2))
     new = q.prior.covariance.at_new(X_new)

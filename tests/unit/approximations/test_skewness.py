@@ -10,7 +10,7 @@ from ...helpers import both_links, make_model, toy_classes
 
 
 @both_links
-def test_skewness_of_a_single_site(likelihood):
+def test_skewness_of_a_single_site_agrees_with_quadrature(likelihood):
     """With one point the tilted distribution is the posterior: its third moment by quadrature."""
     model = make_model(np.array([[0.3]]), np.array([1.0]), likelihood)
     q = EP(tol=1e-10).fit(model, np.array([2.0, 0.0])).q
@@ -29,7 +29,7 @@ def test_skewness_of_a_single_site(likelihood):
     assert skewness == pytest.approx(moment(3, mean) / mass / var**1.5, abs=1e-4)
 
 
-def test_skewness_of_a_laplace_approximation():
+def test_skewness_of_laplace_is_on_the_side_of_the_class():
     model = make_model(*toy_classes(6, 2, seed=3))
     skewness = Laplace().fit(model, np.array([1.4, -0.7])).q.skewness(model)
     assert np.isfinite(skewness).all()

@@ -23,7 +23,7 @@ def fitted():
     return EPMLClassifier(KERNEL, n_restarts=0).fit(X, LABELS)
 
 
-def test_the_maximum_is_scikit_learns():
+def test_maximum_of_the_laplace_evidence_agrees_with_scikit_learn():
     """With the logit and Laplace, whose evidence scikit-learn maximizes too."""
     settings = {"likelihood": "logit", "approximation": "laplace", "n_restarts": 0}
     ours = EPMLClassifier(KERNEL, **settings).fit(X, LABELS)
@@ -33,7 +33,7 @@ def test_the_maximum_is_scikit_learns():
     assert_allclose(ours.kernel_.theta, theirs.kernel_.theta, atol=0.02)
 
 
-def test_the_maximum_is_that_of_the_evidence_alone(fitted):
+def test_maximum_is_a_stationary_point_of_the_evidence_alone(fitted):
     """No prior takes part, so that the gradient of log p(y | theta) by EP vanishes."""
     model, ep = make_model(X, SIGNS, kernel=KERNEL), EP().with_tolerance()
     best = ep.fit(model, fitted.kernel_.theta)

@@ -38,11 +38,11 @@ def single(**kwargs):
 
 @pytest.mark.statistical
 @parametrize_with_checks([single()])
-def test_scikit_learn_checks(estimator, check):
+def test_svm_baseline_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
 
-def test_the_function_returns_an_unfitted_classifier_on_the_full_grid(monkeypatch):
+def test_svm_platt_classifier_is_unfitted_and_searches_the_full_grid(monkeypatch):
     tried = {}
 
     def searched(machine, grid, **settings):
@@ -65,7 +65,7 @@ def test_the_function_returns_an_unfitted_classifier_on_the_full_grid(monkeypatc
     assert model.best_params_["gamma"] in tried["estimator__gamma"]
 
 
-def test_parameters_are_those_of_a_grid_search():
+def test_svm_parameters_are_those_of_a_grid_search_by_log_loss():
     """By the log loss; of these data the most accurate parameters are others.
 
     With a kernel that is all but the identity the signs of decision values can have the best
@@ -110,7 +110,7 @@ def test_probabilities_are_platts_sigmoid_of_cross_validated_decision_values():
     assert abs((residual * left_out).mean()) < 1e-4
 
 
-def test_string_labels_and_three_classes():
+def test_svm_baseline_accepts_string_labels_and_three_classes():
     iris = load_iris()
     X, y = iris.data[::3], iris.target_names[iris.target[::3]]
     model = single().fit(X, y)
@@ -123,7 +123,7 @@ def test_string_labels_and_three_classes():
 
 
 @pytest.mark.parametrize(("n_rare", "n_folds"), [(3, 3), (4, 4), (5, 5), (6, 5), (9, 5)])
-def test_folds_follow_the_smallest_class(n_rare, n_folds):
+def test_number_of_folds_follows_the_smallest_class(n_rare, n_folds):
     rng = np.random.default_rng(0)
     y = np.array(["rare"] * n_rare + ["usual"] * 12)
     X = rng.normal(size=(y.size, 2)) + (y == "rare")[:, None] * 3
@@ -150,7 +150,7 @@ def test_bad_labels_are_refused_and_an_earlier_fit_is_kept(labels, message):
 
 
 @pytest.mark.statistical
-def test_same_seed_same_result_whatever_the_jobs():
+def test_svm_result_depends_on_the_seed_and_not_on_n_jobs():
     X, y = two_classes()
     first = small().fit(X, y).predict_proba(X)
     assert_array_equal(clone(small()).fit(X, y).predict_proba(X), first)
@@ -163,7 +163,7 @@ def test_seeds_shuffle_the_folds():
     assert not np.array_equal(*by_seed)
 
 
-def test_features_keep_their_names():
+def test_svm_baseline_keeps_the_names_of_features():
     pd = pytest.importorskip("pandas")
     X, y = two_classes()
     X = pd.DataFrame(X, columns=["a", "b", "c"])

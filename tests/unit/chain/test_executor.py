@@ -98,7 +98,7 @@ def set_up(sampler, n_rounds=0, *, n_models=1, monitor=None, workers=None):
     return ready, monitor, workers
 
 
-def test_results_come_back_in_order_and_operations_are_counted():
+def test_executor_returns_results_in_order_and_counts_operations():
     sampler = Batches(3, 4)
     (ready,), _, workers = set_up(sampler)
     assert sampler.found == [[0, 2, 4], [0, 2, 4, 6]]
@@ -119,19 +119,19 @@ def test_results_come_back_in_order_and_operations_are_counted():
         (2, 0, "begin end begin end"),
     ],
 )
-def test_each_batch_is_a_round_and_the_last_round_has_all_that_follow(n_rounds, n_batches, told):
+def test_set_up_batches_are_rounds_and_the_last_round_has_the_rest(n_rounds, n_batches, told):
     _, monitor, _ = set_up(Batches(*[1] * n_batches), n_rounds)
     assert monitor.heard == ["stage: 1" if word == "s" else word for word in told.split()]
 
 
-def test_rounds_go_on_from_model_to_model():
+def test_rounds_of_the_set_up_continue_from_model_to_model():
     _, monitor, workers = set_up(Batches(1), 2, n_models=2)
     stages = [f"stage: 1 of class {m} of 2" for m in (1, 2)]
     assert monitor.heard == [stages[0], "begin", stages[1], "end", "begin", "end"]
     assert workers.names == ["stage of class 1 of 2", "stage of class 2 of 2"]
 
 
-def test_the_time_left_is_reported_once_and_not_from_a_journal():
+def test_remaining_time_is_reported_once_and_not_from_a_journal():
     sampler = Batches(2, 2, 2, iterations=2.5)
     _, monitor, _ = set_up(sampler)
     assert monitor.heard.count("expect") == 1
@@ -158,7 +158,7 @@ def limited(seconds):
     return monitor
 
 
-def test_models_share_the_time_that_is_left(clock):
+def test_models_share_the_remaining_time_equally(clock):
     def passing():
         clock[0] += 10.0
 
@@ -168,19 +168,19 @@ def test_models_share_the_time_that_is_left(clock):
     assert sampler.ends == [130.0, 130.0, 155.0, 155.0, 190.0, 190.0]
 
 
-def test_without_a_limit_there_is_none():
+def test_set_up_without_max_time_has_no_limit():
     sampler = Batches(1)
     set_up(sampler)
     assert sampler.ends == [np.inf]
 
 
-def test_the_time_begins_where_the_journal_ends(clock):
+def test_time_limit_begins_where_the_journal_ends(clock):
     sampler = Batches(1, 1, 1)
     set_up(sampler, monitor=limited(90.0), workers=Following(2))
     assert sampler.ends == [np.inf, np.inf, 190.0]
 
 
-def test_a_journal_is_left_once_something_was_left_out(clock):
+def test_journal_is_not_written_after_work_was_left_out(clock):
     """And chains settle no more. What had to be done was done."""
 
     def passing():
@@ -210,7 +210,7 @@ def test_one_call_that_was_cut_ends_the_time_of_all(clock, monkeypatch):
     assert monitor.limit.was_noticed
 
 
-def test_a_call_obeys_its_own_limit_unless_it_is_needed(clock):
+def test_call_obeys_its_time_limit_unless_it_is_needed(clock):
     over = TimeLimit(50.0)
     left_out, needed = (perform(asks, (), over, is_needed) for is_needed in (False, True))
     assert (left_out.value, left_out.cut) == (None, True)
@@ -227,7 +227,7 @@ def asks():
 # --- chains that have settled in the set-up -------------------------------------------------------
 
 
-def test_iterations_of_the_set_up_are_part_of_those_discarded():
+def test_discarded_iterations_include_those_of_the_set_up():
     class Moved(Batches):
         def set_up(self, request, workers):
             return super().set_up(request, workers)._replace(n_tuned=20, n_burn_in=5)
@@ -240,7 +240,7 @@ def test_iterations_of_the_set_up_are_part_of_those_discarded():
     assert ready.prepared.n_burn_in == 0
 
 
-def test_a_set_up_that_fails_says_so():
+def test_failing_set_up_raises_its_error():
     class Failing(Sampler):
         def set_up(self, request, workers):
             return workers.map(failing, [(request.model,)], "stage")

@@ -45,7 +45,7 @@ def fitted():
         ("auc", "AUC of the kept rows", "toy (capacity AUC = 0.528)"),
     ],
 )
-def test_from_predictions(score, y_label, legend):
+def test_curve_from_predictions_equals_abstention_curve(score, y_label, legend):
     display = AbstentionCurveDisplay.from_predictions(Y, P, score=score, name="toy")
     abstention, values = abstention_curve(Y, P, score=score)
     assert_array_equal(display.line_.get_xdata(), abstention)
@@ -57,7 +57,7 @@ def test_from_predictions(score, y_label, legend):
     display.figure_.canvas.draw()
 
 
-def test_pos_label_and_columns():
+def test_pos_label_and_columns_give_the_same_curve():
     both = np.column_stack([1 - P, P])
     for y_proba, pos_label in [(both, None), (both, "spam"), (P, "spam")]:
         display = AbstentionCurveDisplay.from_predictions(Y, y_proba, pos_label=pos_label)
@@ -68,7 +68,7 @@ def test_pos_label_and_columns():
     ("score", "capacity"), [("accuracy", capacity_accuracy_score), ("auc", capacity_auc_score)]
 )
 @in_one_test("pos_label", [None, "ham", "spam"])
-def test_from_estimator(fitted, score, capacity, pos_label):
+def test_curve_from_estimator_equals_that_of_its_probabilities(fitted, score, capacity, pos_label):
     model, X, y = fitted
     display = AbstentionCurveDisplay.from_estimator(model, X, y, score=score, pos_label=pos_label)
     assert display.capacity == capacity(y, model.predict_proba(X), pos_label=pos_label)
@@ -84,7 +84,7 @@ def test_from_estimator_takes_rows_of_one_class_and_a_pipeline(fitted):
     assert display.name == "scaled"
 
 
-def test_several_curves_share_axes_and_differ():
+def test_several_abstention_curves_on_one_axes_differ():
     _, ax = plt.subplots()
     displays = [
         AbstentionCurveDisplay.from_predictions(Y, P, name=f"model {i}", ax=ax) for i in range(6)
@@ -123,7 +123,7 @@ def test_no_curve_runs_behind_the_legend(trust, layout):
     assert low <= 1.0 - 0.1  # one row in two hundred is no more than a twentieth of the axis
 
 
-def test_plot_again_elsewhere_under_another_name():
+def test_abstention_curve_can_be_plotted_again_under_another_name():
     display = AbstentionCurveDisplay.from_predictions(Y, P, name="first")
     _, ax = plt.subplots()
     assert display.plot(ax, name="second") is display
@@ -140,7 +140,7 @@ def test_without_name_and_axes_a_new_figure_shows_the_score_alone():
     assert display.line_.get_label() == "capacity accuracy = 0.617"
 
 
-def test_line_properties_and_their_aliases_win():
+def test_line_properties_and_aliases_override_defaults():
     display = AbstentionCurveDisplay.from_predictions(
         Y, P, ls=":", lw=3, color="red", marker="", label="mine"
     )
@@ -149,7 +149,7 @@ def test_line_properties_and_their_aliases_win():
     assert line.get_label() == "mine"
 
 
-def test_a_curve_without_points_is_drawn_empty():
+def test_abstention_curve_without_points_is_drawn_empty():
     display = AbstentionCurveDisplay.from_predictions([1, 1], [0.9, 0.8], score="auc")
     assert display.line_.get_label() == "capacity AUC = nan"
     display.figure_.canvas.draw()
@@ -169,12 +169,12 @@ def test_estimators_that_have_no_curve_are_refused(fitted):
         draw(model, X, y, pos_label="eggs")
 
 
-def test_unknown_score_is_refused():
+def test_unknown_score_of_an_abstention_curve_is_refused():
     with pytest.raises(ValueError, match="score='f1'"):
         AbstentionCurveDisplay.from_predictions(Y, P, score="f1")
 
 
-def test_without_matplotlib_the_remedy_is_named(monkeypatch):
+def test_abstention_display_without_matplotlib_names_the_remedy(monkeypatch):
     display = AbstentionCurveDisplay(*abstention_curve(Y, P))
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r'pip install "skgpmcmc\[plots\]"'):

@@ -82,7 +82,7 @@ def autoregression(rng, rho, shape):
 # --- traces ---------------------------------------------------------------------------------------
 
 
-def test_labels_of_traces_are_not_longer_than_their_panels(chains):
+def test_trace_labels_fit_into_their_panels(chains):
     names = ["log k1__constant_value", "log k1__k2__length_scale[mean concave points]"]
     display = TraceDisplay.from_samples(chains, names)
     display.figure_.canvas.draw()
@@ -92,7 +92,7 @@ def test_labels_of_traces_are_not_longer_than_their_panels(chains):
         assert label.height < 1.1 * ax.get_window_extent().height
 
 
-def test_traces_are_the_draws(chains):
+def test_traces_show_the_draws(chains):
     display = TraceDisplay.from_samples(chains, ["a", "b"])
     assert display.lines_.shape == (2, 4)
     for j, name in enumerate(["a", "b"]):
@@ -105,7 +105,7 @@ def test_traces_are_the_draws(chains):
     display.figure_.canvas.draw()
 
 
-def test_traces_on_given_axes(chains):
+def test_traces_are_drawn_on_given_axes(chains):
     figure, axes = plt.subplots(1, 2)
     display = TraceDisplay.from_samples(chains, ax=axes)
     assert list(display.axes_) == list(axes)
@@ -131,7 +131,7 @@ def test_autocorrelation_is_that_of_its_definition_averaged_over_chains(chains):
     display.figure_.canvas.draw()
 
 
-def test_a_chain_that_never_moves_is_like_itself(chains):
+def test_autocorrelation_of_a_chain_that_never_moves_is_one(chains):
     chains[0, :, 1] = 0.1
     values = autocorrelation(chains)
     assert_array_equal(values[0, :, 1], 1.0)
@@ -139,7 +139,7 @@ def test_a_chain_that_never_moves_is_like_itself(chains):
     assert np.all(values[1:, 1:, 1] < 1.0)
 
 
-def test_short_chains_have_fewer_lags(chains):
+def test_short_chains_have_fewer_lags_of_autocorrelation(chains):
     display = AutocorrelationDisplay.from_samples(chains[:, :30])
     assert len(display.autocorrelation) == 30
     with pytest.raises(ValueError, match="max_lag must be an integer >= 1; got 0"):
@@ -150,7 +150,7 @@ def test_short_chains_have_fewer_lags(chains):
 
 
 @pytest.mark.parametrize(("method", "threshold"), [("rank", 1.01), ("gelman_rubin", 1.1)])
-def test_factor_of_alike_and_of_separated_chains(chains, method, threshold):
+def test_reduction_factor_is_large_only_for_separated_chains(chains, method, threshold):
     chains[..., 1] += [[-3.0], [-1.0], [1.0], [3.0]]
     display = PSRFDisplay.from_samples(chains, ["same", "apart"], method=method)
     same, apart = display.lines_
@@ -162,14 +162,14 @@ def test_factor_of_alike_and_of_separated_chains(chains, method, threshold):
     display.figure_.canvas.draw()
 
 
-def test_factor_is_that_of_the_draws_so_far(chains):
+def test_reduction_factor_at_checkpoints_uses_the_draws_so_far(chains):
     display = PSRFDisplay.from_samples(chains, checkpoints=[10, 100, 300])
     expected = [rank_r_hat(chains[:, :k]) for k in (10, 100, 300)]
     assert_array_equal(np.stack([line.get_ydata() for line in display.lines_], axis=1), expected)
     assert display.upper_lines_ is None
 
 
-def test_the_last_factor_is_that_of_the_diagnostics(binary):
+def test_last_reduction_factor_equals_that_of_the_diagnostics(binary):
     display = PSRFDisplay.from_estimator(binary)
     assert_array_equal(display.r_hat[-1], binary.diagnostics_.r_hat)
 
@@ -186,7 +186,7 @@ def test_gelman_rubin_has_an_upper_limit(chains):
     assert [text.get_text() for text in display.ax_.get_legend().get_texts()] == labels(display)
 
 
-def test_the_threshold_can_be_told_from_one(chains):
+def test_threshold_of_the_reduction_factor_is_visibly_above_one(chains):
     """Whatever the first factors are; and the last ones are seen whatever they are."""
     chains[0, :20] += 5.0
     display = PSRFDisplay.from_samples(chains)
@@ -197,7 +197,7 @@ def test_the_threshold_can_be_told_from_one(chains):
     assert apart.r_hat[-1].max() < display.ax_.get_ylim()[1]
 
 
-def test_gelman_rubin_against_a_transcription(rng):
+def test_gelman_rubin_agrees_with_a_transcription_of_coda(rng):
     """As R's package coda has it, whose covariance of W and B is written in another way."""
     x = autoregression(rng, 0.9, (5, 40, 1))
     variance, mean = x.var(axis=1, ddof=1).ravel(), x.mean(axis=1).ravel()
@@ -216,7 +216,7 @@ def test_gelman_rubin_against_a_transcription(rng):
     assert_allclose(upper, np.sqrt((d_V + 3) / (d_V + 1) * ((n - 1) / n + inflated)))
 
 
-def test_gelman_rubin_of_chains_with_equal_variances():
+def test_gelman_rubin_of_equal_variances_equals_a_hand_computation():
     # W = 5/3 in both chains, B = 2, V = 3/4 W + 3/2 B / 4 = 2; var V = (3/8)^2 2 B^2 = 9/8, so that
     # V has 64/9 degrees of freedom. W has no variance, so that F is chi-squared, with one degree.
     samples = np.array([[1.0, 2.0, 3.0, 4.0], [2.0, 3.0, 4.0, 5.0]])[:, :, None]
@@ -227,7 +227,7 @@ def test_gelman_rubin_of_chains_with_equal_variances():
 
 
 @in_one_test("statistic", [rank_r_hat, lambda x: gelman_rubin(x).estimate])
-def test_chains_that_say_nothing_have_not_converged(chains, statistic):
+def test_constant_or_too_short_chains_have_an_infinite_factor(chains, statistic):
     chains[2, :, 1] = 0.0
     assert_array_equal(np.isfinite(statistic(chains)), [True, False])
     assert not np.isfinite(statistic(chains[:, :3])).any()
@@ -235,12 +235,12 @@ def test_chains_that_say_nothing_have_not_converged(chains, statistic):
     assert_allclose(statistic(chains[:1, :, :1]), 1.0, atol=0.1)  # half against half
 
 
-def test_chains_that_jump_once_have_not_converged():
+def test_chains_that_jump_once_have_an_infinite_factor():
     steps = np.repeat([[0.0, 1.0], [1.0, 2.0]], 4, axis=1)[:, :, None]
     assert_array_equal(rank_r_hat(steps), np.inf)
 
 
-def test_a_chain_that_sticks_leaves_a_gap(chains):
+def test_chain_that_sticks_leaves_a_gap_in_the_factor(chains):
     chains[0, :100] = 0.0
     display = PSRFDisplay.from_samples(chains, checkpoints=[50, 100, 200])
     assert_array_equal(np.isfinite(display.r_hat), [[False] * 2, [False] * 2, [True] * 2])
@@ -248,12 +248,12 @@ def test_a_chain_that_sticks_leaves_a_gap(chains):
 
 
 @in_one_test("checkpoints", [0, 2.5, [10, 10], [10, 301], [0, 10], [[10, 20]], "many"])
-def test_checkpoints_that_make_no_sense(chains, checkpoints):
+def test_impossible_checkpoints_of_the_factor_are_refused(chains, checkpoints):
     with pytest.raises(ValueError, match="checkpoints must be an integer >= 1, or increasing"):
         PSRFDisplay.from_samples(chains, checkpoints=checkpoints)
 
 
-def test_other_errors_of_the_factor(chains):
+def test_unknown_method_and_too_short_chains_are_refused_by_psrf(chains):
     with pytest.raises(ValueError, match=r"method must be one of .*'rank'.*got 'split'"):
         PSRFDisplay.from_samples(chains, method="split")
     with pytest.raises(ValueError, match=r"chains of 7 draws.*1 of them need at least 8"):
@@ -263,7 +263,7 @@ def test_other_errors_of_the_factor(chains):
 # --- all of them ----------------------------------------------------------------------------------
 
 
-def test_displays_share_axes(chains):
+def test_chain_displays_share_axes(chains):
     _, (left, right) = plt.subplots(1, 2)
     for name in ("first", "second"):
         AutocorrelationDisplay.from_samples(chains, ["a", "b"], name=name, ax=left)
@@ -275,14 +275,14 @@ def test_displays_share_axes(chains):
 
 
 @each_in_one
-def test_line_properties_and_their_aliases_win(chains, display_class):
+def test_line_properties_and_aliases_override_defaults_of_chain_displays(chains, display_class):
     display = display_class.from_samples(chains, lw=3, color="red")
     for line in display.lines_.flat:
         assert (line.get_linewidth(), line.get_color()) == (3, "red")
 
 
 @each_in_one
-def test_plot_again_elsewhere(chains, display_class):
+def test_chain_displays_can_be_plotted_again_on_other_axes(chains, display_class):
     display = display_class.from_samples(chains[:, :, :1])
     _, ax = plt.subplots()
     assert display.plot(ax) is display
@@ -290,7 +290,7 @@ def test_plot_again_elsewhere(chains, display_class):
 
 
 @each_in_one
-def test_names_of_given_chains(chains, display_class):
+def test_chains_without_names_are_numbered(chains, display_class):
     assert display_class.from_samples(chains).names == ["theta[0]", "theta[1]"]
     with pytest.raises(ValueError, match=r"names must have one entry for each of the 2"):
         display_class.from_samples(chains, ["a"])
@@ -306,13 +306,13 @@ BAD_SAMPLES = {
 
 @each_in_one
 @in_one_test("samples, message", BAD_SAMPLES.values(), BAD_SAMPLES)
-def test_samples_that_cannot_be_drawn_are_refused(display_class, samples, message):
+def test_impossible_samples_are_refused_by_chain_displays(display_class, samples, message):
     with pytest.raises(ValueError, match=message):
         display_class.from_samples(samples)
 
 
 @each_in_one
-def test_without_matplotlib_the_remedy_is_named(monkeypatch, chains, display_class):
+def test_chain_displays_without_matplotlib_name_the_remedy(monkeypatch, chains, display_class):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r'pip install "skgpmcmc\[plots\]"'):
         display_class.from_samples(chains)
@@ -322,7 +322,7 @@ def test_without_matplotlib_the_remedy_is_named(monkeypatch, chains, display_cla
 
 
 @each_in_one
-def test_from_an_estimator(binary, display_class):
+def test_chain_displays_of_an_estimator_show_its_draws(binary, display_class):
     assert binary.hyperparameter_names_ == NAMES
     display = display_class.from_estimator(binary)
     assert display.names == LABELS
@@ -332,7 +332,7 @@ def test_from_an_estimator(binary, display_class):
 
 
 @each_in_one
-def test_some_hyperparameters(binary, display_class):
+def test_chain_displays_show_the_chosen_hyperparameters(binary, display_class):
     for chosen in ("k2__length_scale", ["k2__length_scale"]):
         display = display_class.from_estimator(binary, hyperparameters=chosen)
         assert display.names == LABELS[1:]
@@ -345,7 +345,7 @@ def test_some_hyperparameters(binary, display_class):
 
 
 @short_chains()
-def test_hyperparameters_that_may_be_negative_are_no_logarithms_in_a_pipeline(data):
+def test_chain_displays_of_a_pipeline_show_no_logs_of_thresholds(data):
     X, y = data
     settings = {**SHORT, **WALK, "n_draws": 8}
     last = BayesianGPOrdinalClassifier(class_order=["ham", "eggs", "spam"], **settings)
@@ -356,7 +356,7 @@ def test_hyperparameters_that_may_be_negative_are_no_logarithms_in_a_pipeline(da
 
 
 @each_in_one
-def test_one_class_against_the_rest(several, display_class):
+def test_chain_displays_show_one_class_of_one_vs_rest(several, display_class):
     assert several.classes_.tolist() == ["eggs", "ham", "spam"]
     display = display_class.from_estimator(several, class_label="ham")
     given = display_class.from_estimator(several.estimators_[1])
@@ -368,7 +368,7 @@ def test_one_class_against_the_rest(several, display_class):
 
 
 @each_in_one
-def test_estimators_whose_chains_cannot_be_drawn_are_refused(data, binary, display_class):
+def test_chain_displays_refuse_estimators_without_chains(data, binary, display_class):
     with pytest.raises(NotFittedError):
         display_class.from_estimator(BayesianGPClassifier())
     with pytest.raises(ValueError, match="LogisticRegression has no chains"):
@@ -377,7 +377,7 @@ def test_estimators_whose_chains_cannot_be_drawn_are_refused(data, binary, displ
         display_class.from_estimator(binary, class_label="ham")
 
 
-def test_all_hyperparameters_fixed(data):
+def test_trace_display_refuses_a_fit_with_all_hyperparameters_fixed(data):
     X, y = data
     model = BayesianGPClassifier(RBF(1.0, "fixed"), **WALK, **SHORT).fit(X, y == "ham")
     with pytest.raises(ValueError, match="none of them 0"):

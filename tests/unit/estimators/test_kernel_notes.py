@@ -75,7 +75,7 @@ SILENT = [
 
 
 @in_one_test("kernel", SILENT)
-def test_usual_kernels_need_no_words(kernel):
+def test_usual_kernels_cause_no_warning(kernel):
     assert said(kernel) == []
 
 
@@ -89,7 +89,7 @@ BOUNDED = [
 
 
 @in_one_test("kernel, expected", BOUNDED)
-def test_bounds_that_a_user_set(kernel, expected):
+def test_bounds_set_by_the_user_cause_a_warning_with_a_prior_instead(kernel, expected):
     (message,) = said(kernel)
     name = expected.split("'")[1]
     assert expected in message
@@ -99,7 +99,7 @@ def test_bounds_that_a_user_set(kernel, expected):
     assert said(kernel, {name: stats.loguniform(0.1, 10.0)}) == []
 
 
-def test_a_class_that_is_not_known():
+def test_unknown_kernel_class_with_a_default_prior_causes_a_warning():
     (message,) = said(ConstantKernel() * Unknown())
     assert "'k2__size' is log-normal(0, 1) whatever the unit of X" in message
     assert "what it means in Unknown is not known" in message
@@ -108,14 +108,14 @@ def test_a_class_that_is_not_known():
 
 
 @in_one_test("likelihood", [Gaussian(), StudentT()])
-def test_noise_twice(likelihood):
+def test_white_kernel_beside_inferred_noise_causes_a_warning(likelihood):
     (message,) = said(ConstantKernel() * RBF() + WhiteKernel(0.1, "fixed"), None, likelihood)
     assert "noise_scale is inferred" in message
     assert "leave it out" in message
 
 
 @in_one_test("likelihood", [Gaussian(fixed=True), StudentT(fixed=True), Poisson(), Probit()])
-def test_noise_once(likelihood):
+def test_white_kernel_without_inferred_noise_causes_no_warning(likelihood):
     assert said(ConstantKernel() * RBF() + WhiteKernel(), None, likelihood) == []
 
 
@@ -128,7 +128,7 @@ def test_noise_once(likelihood):
     ],
 )
 @short_chains()
-def test_estimators_say_it_once_at_the_call(estimator, y):
+def test_kernel_warnings_come_once_at_the_line_of_fit(estimator, y):
     model = estimator(ConstantKernel() * RBF(1.0, (0.1, 10.0)), **QUICK)
     with pytest.warns(UserWarning, match="Bounds of kernel hyper-parameters") as caught:
         model.fit(X, y)
@@ -136,7 +136,7 @@ def test_estimators_say_it_once_at_the_call(estimator, y):
 
 
 @short_chains()
-def test_a_regressor_with_noise_twice_still_predicts():
+def test_regressor_with_white_kernel_and_noise_still_predicts():
     model = BayesianGPRegressor(ConstantKernel() * RBF() + WhiteKernel(), **QUICK)
     with pytest.warns(UserWarning, match="WhiteKernel counts as part of the function"):
         model.fit(X, X[:, 0])
@@ -145,7 +145,7 @@ def test_a_regressor_with_noise_twice_still_predicts():
     assert (sd > 0.0).all()
 
 
-def test_the_baseline_uses_bounds():
+def test_baseline_respects_kernel_bounds():
     kernel = ConstantKernel() * RBF(1.0, (0.5, 0.6))
     model = EPMLClassifier(kernel, n_restarts=0).fit(X, X[:, 0] > 0.0)
     assert 0.5 <= model.kernel_.k2.length_scale <= 0.6

@@ -26,12 +26,12 @@ def plain(y, weight=None):
 
 
 @in_one_test("weight", [None, WEIGHT], ["no weights", "weights"])
-def test_without_variances_both_are_weighted(weight):
+def test_center_and_scale_without_variances_are_weighted_moments(weight):
     assert_allclose(units(Y, weight), plain(Y, weight), rtol=1e-14)
 
 
 @in_one_test("weight", [None, WEIGHT], ["no weights", "weights"])
-def test_equal_variances_change_no_bit(weight):
+def test_equal_variances_do_not_change_center_and_scale(weight):
     for variance in (0.0, 0.3, 1e12):
         same = np.full(N, variance)
         assert (units(Y, weight, same) == units(Y, weight)).all()
@@ -43,7 +43,7 @@ def implied(y, weight, variance, scale):
 
 
 @in_one_test("weight", [np.ones(N), WEIGHT], ["no weights", "weights"])
-def test_the_scale_implies_the_weights_that_it_is_made_of(weight):
+def test_scale_is_a_fixed_point_of_its_own_weights(weight):
     _, scale = found = units(Y, weight, VARIANCE)
     assert_allclose(implied(Y, weight, VARIANCE, scale), found, rtol=1e-10)
     assert abs(scale / plain(Y, weight)[1] - 1.0) > 1e-3  # it is another one
@@ -51,7 +51,7 @@ def test_the_scale_implies_the_weights_that_it_is_made_of(weight):
     assert_allclose(scale, root, rtol=1e-10)
 
 
-def test_rows_of_enormous_noise_have_no_part():
+def test_rows_of_enormous_noise_do_not_change_center_and_scale():
     y = np.concatenate([Y, 1000.0 * RNG.standard_normal(5)])
     variance = np.concatenate([np.zeros(N), np.full(5, 1e6)])
     center, scale = units(y, None, variance)
@@ -62,7 +62,7 @@ def test_rows_of_enormous_noise_have_no_part():
         assert_allclose(one_more, units(Y, None, VARIANCE), rtol=1e-8)
 
 
-def test_a_row_that_is_repeated_is_one_of_twice_the_weight():
+def test_repeated_row_gives_the_scale_of_a_doubled_weight():
     weight = np.ones(N)
     weight[7] = 2.0
     found = units(np.append(Y, Y[7]), None, np.append(VARIANCE, VARIANCE[7]))
@@ -76,7 +76,7 @@ def test_center_and_scale_follow_the_units_of_y():
     assert_allclose(units(1000.0 * Y, WEIGHT, 1e6 * VARIANCE), 1000.0 * one, rtol=1e-10)
 
 
-def test_more_noise_in_far_rows_never_makes_the_scale_larger():
+def test_more_noise_in_far_rows_never_increases_the_scale():
     y = np.concatenate([Y, [40.0, -30.0]])
     scales = [
         units(y, None, np.concatenate([np.zeros(N), [noise, noise]]))[1]
@@ -95,5 +95,5 @@ def test_rows_without_noise_that_are_equal_leave_the_scale_to_the_others():
     assert scale == plain(y)[1]
 
 
-def test_a_constant_has_no_scale_whatever_its_noise():
+def test_constant_target_has_scale_one_whatever_its_noise():
     assert (units(np.full(N, 0.1), WEIGHT, VARIANCE) == [0.1, 1.0]).all()

@@ -33,7 +33,7 @@ def fitted(kernel, medians, r_hat, position=2, n_parameters=3):
     )
 
 
-def test_multiples_of_a_period_are_named_with_a_remedy():
+def test_convergence_note_names_multiples_of_a_period_and_a_remedy():
     note = periods_message(fitted(PERIODIC, [6.28, 6.28, 12.6, 6.28], 1.7))
     assert "median periods 6.28, 6.28, 12.6 and 6.28 ('k2__periodicity')" in note
     assert "a period and its multiples can explain the same data" in note
@@ -41,7 +41,7 @@ def test_multiples_of_a_period_are_named_with_a_remedy():
     assert 'periodicity_bounds="fixed"' in note
 
 
-def test_chains_that_agree_in_the_period_need_no_words():
+def test_convergence_note_is_silent_if_chains_agree_in_the_period():
     assert periods_message(fitted(PERIODIC, [6.28, 6.28, 6.3, 6.28], 1.7)) is None
     assert periods_message(fitted(PERIODIC, [6.28, 12.6], 1.005)) is None
 
@@ -60,13 +60,13 @@ class NotPeriodic(RBF):
         return Kernel.get_params(self, deep)
 
 
-def test_periods_are_known_by_their_owner():
+def test_convergence_note_regards_only_free_periods_of_periodic_kernels():
     fixed = ConstantKernel() * ExpSineSquared(periodicity_bounds="fixed") + RBF()
     assert periods_message(fitted(fixed, [6.28, 12.6], 1.7)) is None
     assert periods_message(fitted(NotPeriodic(), [6.28, 12.6], 1.7, 0, 1)) is None
 
 
-def test_every_class_has_its_periods():
+def test_convergence_note_regards_the_periods_of_every_class():
     alike, other = (fitted(PERIODIC, [6.28, last], 1.7) for last in (6.28, 12.6))
     r_hat = np.concatenate([alike.diagnostics_.r_hat, other.diagnostics_.r_hat])
     whole = SimpleNamespace(
@@ -84,7 +84,7 @@ QUICK = {
 
 
 @pytest.mark.parametrize("estimator", [BayesianGPClassifier, BayesianGPPoissonRegressor])
-def test_the_warning_of_a_fit_has_it(estimator):
+def test_convergence_warning_of_a_fit_names_multiples_of_a_period(estimator):
     x = np.linspace(0.0, 20.0, 20)[:, None]
     priors = {"k2__periodicity": stats.loguniform(0.5, 40.0)}  # chains begin far apart
     with pytest.warns(ConvergenceWarning, match="period and its multiples can explain") as caught:

@@ -106,14 +106,14 @@ EQUAL = {
 
 
 @in_one_test("X, y, weight, n_inputs, n_rows", EQUAL.values(), EQUAL)
-def test_equal_rows_are_one_with_the_sum_of_their_weights(X, y, weight, n_inputs, n_rows):
+def test_equal_rows_are_joined_with_the_sum_of_their_weights(X, y, weight, n_inputs, n_rows):
     rows = TrainingRows.of(SMOOTH, X, weight, y)
     check_rows(rows, X, y, weight)
     assert len(rows.X) == n_inputs
     assert n_rows is None or len(rows.chosen) == n_rows
 
 
-def test_any_column_may_tell_rows_apart():
+def test_rows_that_differ_in_any_column_are_not_joined():
     two = np.column_stack([np.zeros(30), np.arange(30) % 2])
     rows = TrainingRows.of(SMOOTH, X, None, Y, two)
     labels = 4.0 * two[:, 1] + Y
@@ -135,7 +135,7 @@ def test_zeros_of_both_signs_are_one_input_and_one_target():
 
 
 @in_one_test("weight", [[1.0, -1.0], [1.0, np.nan], [0.0, 0.0], [1.0]])
-def test_weights_that_are_not_legal_are_an_error(weight):
+def test_illegal_weights_are_refused(weight):
     with pytest.raises(ValueError, match="sample_weight"):
         TrainingRows.of(SMOOTH, PLACES[:2], weight, np.zeros(2))
 
@@ -201,7 +201,7 @@ def test_rows_without_weight_share_an_input_or_have_one_aside():
     assert_array_equal(rows.kept, [0, 1])
 
 
-def test_without_them_the_model_is_the_same():
+def test_rows_without_weight_do_not_change_the_model():
     some = WEIGHT > 0.0
     every = TrainingRows.of(SMOOTH, X, WEIGHT, Y)
     without = TrainingRows.of(SMOOTH, X[some], WEIGHT[some], Y[some])
@@ -262,7 +262,7 @@ QUIET = {
 
 
 @in_one_test("kernel", QUIET.values(), QUIET)
-def test_kernels_without_noise_do_not_tell_equal_rows_apart(kernel):
+def test_equal_rows_are_joined_under_kernels_without_noise(kernel):
     rng = np.random.default_rng(5)
     for scale in (0.01, 1.0, 100.0):
         places = scale * rng.normal(size=(7, 5))
@@ -274,7 +274,7 @@ def test_kernels_without_noise_do_not_tell_equal_rows_apart(kernel):
 # --- what a likelihood says -----------------------------------------------------------------------
 
 
-def test_rows_with_variances_of_their_own_are_not_one():
+def test_equal_rows_with_different_variances_are_not_joined():
     variance = np.array([0.1, 0.2, 0.1, 0.1])
     likelihood = Gaussian(0.5, row_variance=variance)
     rows = TrainingRows.of(SMOOTH, PLACES[[0, 0, 0, 1]], None, np.ones(4), likelihood.row_data(4))
@@ -293,7 +293,7 @@ class Rowwise(Probit):
         return Rowwise(tuple(self.labels[row] for row in rows))
 
 
-def test_rows_of_a_likelihood_of_which_nothing_is_known_stay_apart():
+def test_rows_of_an_unknown_rowwise_likelihood_are_not_joined():
     likelihood = Rowwise(tuple(range(30)))
     rows = TrainingRows.of(SMOOTH, X, None, Y, likelihood.row_data(30))
     assert len(rows.X) == 5
@@ -302,7 +302,7 @@ def test_rows_of_a_likelihood_of_which_nothing_is_known_stay_apart():
 
 
 @in_one_test("likelihood", [Probit(), Logit(), Gaussian(0.3)])
-def test_other_likelihoods_say_nothing_of_rows(likelihood):
+def test_common_likelihoods_have_no_row_data(likelihood):
     assert likelihood.row_data(7).shape == (7, 0)
     assert type(likelihood).of_rows is Likelihood.of_rows or isinstance(likelihood, Gaussian)
 
@@ -310,7 +310,7 @@ def test_other_likelihoods_say_nothing_of_rows(likelihood):
 # --- what a model gets ----------------------------------------------------------------------------
 
 
-def test_values_of_kept_rows_become_values_of_the_rows_of_the_model():
+def test_select_for_model_takes_values_to_the_rows_of_the_model():
     rows = TrainingRows.of(SMOOTH, X, WEIGHT, Y)
     assert_array_equal(rows.select_for_model(Y[rows.kept]), Y[rows.chosen])
     number = (2.0 * PLACE + (Y > 0.0)).astype(int)
@@ -349,18 +349,18 @@ ORDERED = {
 
 
 @in_one_test("X", ORDERED.values(), ORDERED)
-def test_every_next_row_is_a_farthest_one(X):
+def test_order_of_inputs_takes_a_farthest_row_next(X):
     check_order(X, order_farthest_first(X))
 
 
-def test_columns_that_are_constant_do_not_matter():
+def test_constant_columns_do_not_change_the_order_of_inputs():
     X = np.random.default_rng(0).normal(size=(20, 2))
     wide = np.column_stack([np.full(20, 0.1), X, np.full(20, -7.3e5)])
     check_order(X, order_farthest_first(wide))
     assert_array_equal(np.sort(order_farthest_first(np.full((5, 2), 0.1))), np.arange(5))
 
 
-def test_units_of_the_columns_do_not_matter():
+def test_units_of_columns_do_not_change_the_order_of_inputs():
     X = np.random.default_rng(0).normal(size=(40, 3))
     # Powers of two change no digit.
     assert_array_equal(
@@ -368,7 +368,7 @@ def test_units_of_the_columns_do_not_matter():
     )
 
 
-def test_of_very_many_rows_the_first_thousands_are_put_in_order():
+def test_only_the_first_3000_of_very_many_rows_are_ordered():
     X = np.random.default_rng(0).normal(size=(3020, 2))
     order = order_farthest_first(X)
     check_order(X, order, 9)
@@ -376,13 +376,13 @@ def test_of_very_many_rows_the_first_thousands_are_put_in_order():
 
 
 @in_one_test("kernel", [SMOOTH, NOISY])
-def test_inputs_of_a_model_are_in_this_order(kernel):
+def test_inputs_of_a_model_are_ordered_farthest_first(kernel):
     places = np.random.default_rng(0).normal(size=(25, 2))[np.arange(40) % 25]
     rows = TrainingRows.of(kernel, places, None, np.zeros(40))
     check_order(rows.X, np.arange(len(rows.X)))
 
 
-def test_maximin_goes_on_as_the_order_does():
+def test_maximin_choice_continues_like_the_farthest_first_order():
     X = np.random.default_rng(0).normal(size=(25, 2))
     rng = np.random.default_rng(7)
     first = int(np.random.default_rng(7).integers(25))

@@ -57,7 +57,7 @@ def make(likelihood=None, n=30, *, ard=False):
 
 @every_way
 @in_one_test("size", [1, 7, 29, 30])
-def test_rows_differ_and_are_reproducible(way, size):
+def test_chosen_rows_are_distinct_and_reproducible(way, size):
     X = np.random.default_rng(0).standard_normal((30, 3))
     rows = choose_rows(X, size, way, np.random.default_rng(5))
     assert len(rows) == size
@@ -66,7 +66,7 @@ def test_rows_differ_and_are_reproducible(way, size):
 
 
 @every_way
-def test_copies_of_rows_and_constant_columns(way):
+def test_choice_of_rows_handles_copies_and_constant_columns(way):
     X = np.repeat([[0.0, 3.0], [1.0, 3.0]], 5, axis=0)
     rows = choose_rows(X, 6, way, np.random.default_rng(0))
     assert len(np.unique(rows)) == 6
@@ -106,7 +106,7 @@ def test_random_rows_are_all_equally_likely():
 
 
 @every_way
-def test_subset_of_data_is_the_posterior_given_these_rows(way):
+def test_subset_of_data_equals_the_posterior_given_its_rows(way):
     """Offsets, weights and variances go with their rows; the prior counts once."""
     model = make()
     posterior = SubsetOfData(12, rows=way).posterior(model, np.random.default_rng(1))
@@ -128,7 +128,7 @@ def test_subset_of_data_is_the_posterior_given_these_rows(way):
 
 
 @every_kind
-def test_with_all_rows_it_is_the_posterior(kind):
+def test_cheap_posterior_with_all_rows_equals_the_posterior(kind):
     model = make()
     theta = model.start + 0.2
     point = kind(30).posterior(model, np.random.default_rng(0)).at(theta)
@@ -142,7 +142,7 @@ def test_with_all_rows_it_is_the_posterior(kind):
 @every_kind
 @pytest.mark.parametrize("inner", ["auto", "laplace"])
 @pytest.mark.parametrize("likelihood", [Gaussian(0.5), Probit()])
-def test_the_gradient_of_a_cheap_posterior(kind, inner, likelihood):
+def test_gradient_of_a_cheap_posterior_equals_finite_differences(kind, inner, likelihood):
     model = make(likelihood, ard=True)
     posterior = kind(0.4, inner=inner).posterior(model, np.random.default_rng(0))
     theta = model.start + 0.1
@@ -157,7 +157,7 @@ def test_the_gradient_of_a_cheap_posterior(kind, inner, likelihood):
 
 
 @every_kind
-def test_it_depends_on_theta_and_the_draw_of_rows_alone(kind):
+def test_cheap_posterior_depends_on_theta_and_the_chosen_rows_alone(kind):
     model = make(Probit())
     posterior = kind(9).posterior(model, np.random.default_rng(3))
     theta = model.start
@@ -168,7 +168,7 @@ def test_it_depends_on_theta_and_the_draw_of_rows_alone(kind):
 
 
 @every_kind
-def test_where_there_is_no_density_there_is_no_point(kind):
+def test_cheap_posterior_returns_none_without_density(kind):
     X = np.linspace(0.0, 1.0, 20)[:, None]
     priors = {"k2__length_scale": stats.uniform(0.0, 1e30)}
     model = make_model(X, np.ones(20), "probit", priors=priors)
@@ -181,7 +181,7 @@ def test_where_there_is_no_density_there_is_no_point(kind):
 
 
 @every_kind
-def test_a_long_length_scale_leaves_one_latent_value(kind):
+def test_cheap_posterior_at_a_long_length_scale_is_that_of_one_input(kind):
     """K is of rank one: a density like that of all rows at the same input."""
     X, y = np.linspace(0.0, 1.0, 20)[:, None], np.where(np.arange(20) % 3 == 0, -1.0, 1.0)
     priors = {"k2__length_scale": stats.uniform(0.0, 1e30)}
@@ -223,7 +223,7 @@ def test_an_emulated_posterior_is_near_the_exact_one():
     ("m", "n", "size"),
     [(7, 30, 7), (70, 30, 30), (0.2, 31, 7), ("auto", 30, 6), ("auto", 9000, 1000)],
 )
-def test_m_is_a_number_or_a_share_of_the_rows(m, n, size):
+def test_size_m_is_a_number_or_a_share_of_the_rows(m, n, size):
     assert SubsetOfData(m).size(n) == size
 
 
@@ -247,18 +247,18 @@ def test_inner_auto_follows_the_likelihood(kind):
         ({"inner": "vb"}, r"inner must be one of \['auto', 'ep', 'laplace'\]; got 'vb'"),
     ],
 )
-def test_impossible_settings_are_named(kind, settings, message):
+def test_impossible_settings_of_a_cheap_posterior_are_refused(kind, settings, message):
     with pytest.raises(ValueError, match=message):
         kind(**settings).check()
 
 
 @in_one_test("kind", [SubsetOfData, Nystrom])
-def test_an_impossible_choice_of_rows_is_named(kind):
+def test_impossible_choice_of_rows_is_refused_by_name(kind):
     with pytest.raises(ValueError, match=r"rows must be one of \['random', 'kmeans\+\+'"):
         kind(rows="first").check()
 
 
-def test_several_functions_need_a_subset_and_laplace():
+def test_softmax_is_accepted_by_subset_of_data_alone():
     softmax = Softmax(3)
     SubsetOfData().check_likelihood(softmax)
     assert isinstance(SubsetOfData().approximation(softmax), Laplace)
@@ -274,13 +274,13 @@ def test_several_functions_need_a_subset_and_laplace():
 
 @every_kind
 @in_one_test("likelihood", [Gaussian(0.5), Probit()])
-def test_cost_grows_with_m(kind, likelihood):
+def test_cost_of_a_cheap_posterior_grows_with_m(kind, likelihood):
     model = make(likelihood, 200)
     costs = [kind(m).posterior(model, np.random.default_rng(0)).cost for m in (20, 50, 100, 200)]
     assert (np.diff(costs) > 0.0).all()
 
 
-def test_cost_of_a_subset_is_that_of_a_smaller_model():
+def test_cost_of_a_subset_equals_that_of_a_smaller_model():
     """With all rows in it, that of the model; and far less with few."""
     model, rng = make(n=200), np.random.default_rng(0)
     whole = evidence_cost(model, Exact())
@@ -290,13 +290,13 @@ def test_cost_of_a_subset_is_that_of_a_smaller_model():
     assert subset < nystrom < whole < eigen
 
 
-def test_an_approximation_that_iterates_costs_more():
+def test_iterative_approximations_cost_more_than_the_exact_evidence():
     model = given_model(np.eye(50), np.ones(50))
     assert evidence_cost(model, Exact()) < evidence_cost(model, Laplace())
     assert evidence_cost(model, Exact()) < evidence_cost(model, EP())
 
 
-def test_softmax_on_a_subset():
+def test_subset_of_data_of_a_softmax_equals_the_model_of_its_rows():
     X, _ = toy_classes(20, 2, seed=1)
     y = np.arange(20) % 3.0
     covariance = make_covariance(default_kernel(2), X)
@@ -311,7 +311,7 @@ def test_softmax_on_a_subset():
 
 
 @every_kind
-def test_points_do_not_keep_matrices(kind):
+def test_points_of_cheap_posteriors_keep_no_matrices(kind):
     model = make()
     posterior = kind(10).posterior(model, np.random.default_rng(0))
     first = posterior.at(model.start)

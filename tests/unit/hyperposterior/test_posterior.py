@@ -55,7 +55,7 @@ MODELS = {
 
 
 @in_one_test("name", MODELS)
-def test_the_exact_evidence_in_one_go_is_that_in_parts(name):
+def test_exact_evidence_with_gradient_equals_fit_and_gradient(name):
     model = MODELS[name]()
     for shift in (0.0, 0.4, -0.6):
         theta = model.start + shift
@@ -67,7 +67,7 @@ def test_the_exact_evidence_in_one_go_is_that_in_parts(name):
         assert relative_error(found.gradient, slope) < 1e-5
 
 
-def test_the_exact_evidence_under_a_prior_of_low_rank():
+def test_exact_evidence_with_gradient_is_right_for_a_low_rank():
     model = regression(n=400)
     theta = np.log([1.5, 900.0, 900.0, 0.3])
     assert model.prior_at(theta).low_rank
@@ -76,12 +76,12 @@ def test_the_exact_evidence_under_a_prior_of_low_rank():
     assert relative_error(found.gradient, slope) < 1e-5
 
 
-def test_an_exact_evidence_needs_gaussian_noise():
+def test_exact_evidence_refuses_other_noise_than_gaussian():
     with pytest.raises(TypeError, match="Exact needs a Gaussian likelihood"):
         Exact().fit_with_gradient(make_model(*toy_classes(6, 2, 0)), np.zeros(2))
 
 
-def test_a_point_has_the_density_and_its_gradient():
+def test_point_holds_the_density_of_theta_and_its_gradient():
     model = regression()
     theta = model.start + 0.2
     point = HyperPosterior(model, Exact()).at(theta)
@@ -95,7 +95,7 @@ def test_a_point_has_the_density_and_its_gradient():
     assert_allclose(point.gradient - point.evidence_gradient, model.hyperprior.gradient(theta))
 
 
-def test_a_point_without_the_prior():
+def test_point_without_hyperprior_holds_the_evidence():
     model = regression()
     theta = model.start + 0.2
     point = HyperPosterior(model, Exact(), with_hyperprior=False).at(theta)
@@ -103,14 +103,14 @@ def test_a_point_without_the_prior():
     assert_array_equal(point.gradient, point.evidence_gradient)
 
 
-def test_a_point_keeps_what_it_is_told_to():
+def test_point_keeps_what_the_posterior_is_told_to_keep():
     model = regression()
     theta = model.start + 0.2
     point = HyperPosterior(model, Exact(), keep=keep_mean).at(theta)
     assert_allclose(point.kept, Exact().fit(model, theta).q.mean, rtol=1e-9)
 
 
-def test_there_is_no_point_without_density():
+def test_posterior_returns_none_without_density():
     model = regression()
     bounded = model.hyperprior.distributions | {"noise_scale": stats.uniform(0.1, 0.5)}
     prior = default_hyperprior(model.covariance, model.likelihood, bounded)
@@ -120,7 +120,7 @@ def test_there_is_no_point_without_density():
     assert posterior.at(np.full(4, np.nan)) is None
 
 
-def test_iterations_begin_where_they_are_told_to():
+def test_fit_at_a_point_begins_at_the_given_sites():
     """At given sites nothing is left to do; without them the result is a function of theta."""
     model, theta = make_model(*toy_classes(12, 2, 1)), np.array([0.7, -0.4])
     posterior = HyperPosterior(model, EP(tol=1e-10))

@@ -78,7 +78,7 @@ def wide_model():
 
 @in_one_test("start", STARTS)
 @in_one_test("n_temperatures", [1, 3, 8])
-def test_the_mean_weight_is_the_orthant(start, n_temperatures):
+def test_mean_annealed_weight_equals_the_orthant_probability(start, n_temperatures):
     model = three_point_model()
     exact = orthant_probability(model.prior_at(THREE_THETA).K, THREE_Y)
     rng = np.random.default_rng(seeded())
@@ -93,14 +93,14 @@ def test_the_mean_weight_is_the_orthant(start, n_temperatures):
     )
 
 
-def test_one_temperature_is_importance_sampling():
+def test_annealing_with_one_temperature_is_importance_sampling():
     model, theta = wide_model()
     q = beginning(model, theta, "EP")
     found = annealed_evidence(model, q, fixed(linear_temperatures(1)), 50, np.random.default_rng(0))
     assert_allclose(found.log_weights, log_importance_weights(model, q, found.particles))
 
 
-def test_from_the_posterior_itself_no_weight_varies():
+def test_annealing_from_the_posterior_has_constant_weights():
     model = given_model(np.array([[2.5, 2.0], [2.0, 2.5]]), [0.3, -0.8], Gaussian(0.5, fixed=True))
     fit = Exact().fit(model, NO_THETA)
     schedule = fixed(linear_temperatures(4))
@@ -119,7 +119,7 @@ def exact_particles(beta, size, rng):
 
 @every_kernel
 @pytest.mark.parametrize("beta", [0.3, 1.0])
-def test_a_move_keeps_its_temperature(beta, kernel):
+def test_annealed_moves_keep_the_law_of_their_temperature(beta, kernel):
     rng = np.random.default_rng(seeded())
     moved = exact_particles(beta, 300 if kernel == "rmhmc" else 8000, rng)
     half = moved.delta.shape[1] // 2
@@ -136,7 +136,7 @@ def test_a_move_keeps_its_temperature(beta, kernel):
 
 
 @every_kernel
-def test_a_move_at_another_temperature_is_noticed(kernel):
+def test_law_test_notices_annealed_moves_at_another_temperature(kernel):
     """The test above must see a wrong beta."""
     rng = np.random.default_rng(seeded())
     particles = exact_particles(0.0, 200 if kernel == "rmhmc" else 4000, rng)
@@ -166,7 +166,7 @@ class Watched:
         return found
 
 
-def test_slices_shrink_to_the_angles_that_were_turned_down():
+def test_brackets_of_elliptical_slices_shrink_to_rejected_angles():
     """Not to zero: that has a bias which shows only where slices are narrow."""
     model, theta = wide_model()
     rng = Watched(0)
@@ -186,7 +186,7 @@ def test_slices_shrink_to_the_angles_that_were_turned_down():
 
 
 @in_one_test("start", STARTS)
-def test_the_tempered_density_is_that_of_the_path(start):
+def test_tempered_density_equals_that_of_the_annealing_path(start):
     """Over the prior it is that of the path, and its derivatives are those of differences."""
     model, theta = wide_model()
     q = beginning(model, theta, start)
@@ -219,7 +219,7 @@ def test_the_tempered_density_is_that_of_the_path(start):
         ("rmhmc", "prior", 100),  # dear, and like the others but for its moves
     ],
 )
-def test_every_kernel_and_start_estimates_the_orthant(kernel, start, size):
+def test_annealing_by_every_kernel_estimates_the_orthant_probability(kernel, start, size):
     model = three_point_model()
     exact = orthant_probability(model.prior_at(THREE_THETA).K, THREE_Y)
     ais = AnnealedImportance(kernel, start, "geometric", 4, size, n_moves=1, max_leapfrog=3)
@@ -230,7 +230,7 @@ def test_every_kernel_and_start_estimates_the_orthant(kernel, start, size):
     assert found.particles.shape == (3, size)
 
 
-def test_workers_change_nothing():
+def test_number_of_workers_does_not_change_annealed_weights():
     model, theta = wide_model()
     ais = AnnealedImportance("hmc", "prior", "geometric", 5, 150)
     one, two = (
@@ -239,7 +239,7 @@ def test_workers_change_nothing():
     assert_allclose(one, two, rtol=0.0, atol=0.0)
 
 
-def test_a_pilot_batch_tunes_the_scale():
+def test_pilot_batch_shortens_steps_towards_the_posterior():
     """Where the posterior is much narrower than the prior, steps become shorter on the way."""
     model, theta = wide_model()
     q = beginning(model, theta, "prior")
@@ -270,13 +270,13 @@ def test_a_pilot_batch_tunes_the_scale():
         ({"n_moves": 0}, "n_moves must be an integer >= 1"),
     ],
 )
-def test_impossible_settings_are_refused(settings, message):
+def test_impossible_settings_of_annealing_are_refused(settings, message):
     model = three_point_model()
     with pytest.raises(ValueError, match=message):
         AnnealedImportance(**settings).estimate(model, THREE_THETA, np.random.default_rng(0))
 
 
-def test_where_importance_sampling_is_noisy_annealing_is_not():
+def test_annealing_is_precise_where_importance_sampling_is_noisy():
     """At a variance of e^8 a few draws of EP's Gaussian have nearly all of the weight."""
     model, _ = wide_model()
     theta = np.log([3000.0, 0.5])
@@ -289,7 +289,7 @@ def test_where_importance_sampling_is_noisy_annealing_is_not():
     assert annealed.log_weights.std() < 0.2 * plain.log_weights.std()
 
 
-def test_schedules_end_at_one():
+def test_schedules_of_temperatures_increase_to_one():
     for temperatures in (geometric_temperatures(1), geometric_temperatures(7),
                          linear_temperatures(1), linear_temperatures(7)):  # fmt: skip
         assert temperatures[-1] == 1.0
@@ -305,7 +305,7 @@ def test_temperatures_that_are_given_are_kept():
     assert found.log_scales.shape == (1500,)
 
 
-def test_the_adaptive_schedule_is_longer_from_farther():
+def test_adaptive_schedule_is_longer_from_a_poorer_start():
     model, theta = wide_model()
     n = [
         len(find_schedule(model, beginning(model, theta, start), None, np.random.default_rng(0))[0])

@@ -45,7 +45,7 @@ def weighted(log_weights):
 
 
 @in_one_test(("likelihood", "approximation", "defensive"), every_pair(LINKS, BOTH, SHARES))
-def test_weights_are_the_ratio_of_densities(likelihood, approximation, defensive):
+def test_importance_weights_are_ratios_of_densities(likelihood, approximation, defensive):
     X, y = toy_classes(6, 2, seed=0)
     model = make_model(X, y, likelihood, nugget=1e-6)
     q = approximation.fit(model, np.array([1.0, -1.0])).q
@@ -73,7 +73,7 @@ def test_an_estimate_is_the_mean_of_the_weights_of_its_particles(defensive):
 
 
 @both_approximations
-def test_gaussian_noise_leaves_nothing_to_estimate(approximation):
+def test_estimate_with_gaussian_noise_has_no_error(approximation):
     """q is the posterior: one draw gives the evidence, whatever the draw."""
     X = np.random.default_rng(3).uniform(size=(8, 2))
     y = np.random.default_rng(4).standard_normal(8)
@@ -128,7 +128,7 @@ def test_draws_have_the_mean_and_the_covariance_of_a_gaussian_approximation(n_em
     assert_allclose(q.sample(Given(np.zeros((size, 10))), size).f, mean[:, None] * np.ones(size))
 
 
-def test_both_factors_make_the_same_approximation():
+def test_both_factorizations_give_the_same_gaussian():
     rng = np.random.default_rng(3)
     model = make_model(rng.uniform(size=(6, 2)), np.ones(6))
     prior = model.prior_at(np.array([1.0, -1.0]))
@@ -144,7 +144,7 @@ def test_both_factors_make_the_same_approximation():
 
 
 @in_one_test("size", [1, 10])  # less and more than half the rows
-def test_draws_know_their_log_ratio(size):
+def test_draws_come_with_their_log_ratio_of_densities(size):
     rng = np.random.default_rng(8)
     model = make_model(rng.uniform(size=(8, 2)), np.ones(8))
     q = EP().fit(model, np.array([1.0, -1.0])).q
@@ -167,7 +167,7 @@ def test_the_defensive_share_comes_from_the_prior():
             assert abs(z_score(products, expected[i, j])) < Z_LIMIT
 
 
-def test_a_draw_is_taken_in_proportion_to_its_weight():
+def test_particles_are_drawn_in_proportion_to_their_weights():
     weights = np.array([0.1, 0.0, 0.35, 0.05, 0.5])
     with np.errstate(divide="ignore"):
         estimate = weighted(np.log(weights) - 2000.0)  # far below what exp can hold
@@ -233,7 +233,7 @@ def exact_probability(model, theta):
 @pytest.mark.parametrize(
     ("likelihood", "approximation", "case"), every_pair(LINKS, BOTH, tuple(CASES))
 )
-def test_unbiased_to_a_thousandth(likelihood, approximation, case):
+def test_estimate_is_unbiased_to_a_thousandth(likelihood, approximation, case):
     """The same with a million draws at once: a bias of 0.5 % would show."""
     make, theta = CASES[case]
     model = make(likelihood)
@@ -248,9 +248,7 @@ def test_unbiased_to_a_thousandth(likelihood, approximation, case):
 @pytest.mark.parametrize(
     ("likelihood", "approximation", "n_draws"), every_pair(LINKS, BOTH, (1, 16))
 )
-def test_unbiased_without_the_mixture_where_the_variance_is_finite(
-    likelihood, approximation, n_draws
-):
+def test_estimate_without_defensive_share_is_unbiased(likelihood, approximation, n_draws):
     """E w^2 is finite if K^-1 - W is positive definite: the prior is narrow enough."""
     K, y = np.array([[0.5, 0.3], [0.3, 0.5]]), np.array([1.0, -1.0])
     model = given_model(K, y, likelihood)
@@ -260,7 +258,7 @@ def test_unbiased_without_the_mixture_where_the_variance_is_finite(
     assert abs(z_score(sample, exact_probability(model, NO_THETA))) < Z_LIMIT
 
 
-def test_any_gaussian_will_do():
+def test_estimate_around_any_gaussian_is_unbiased():
     """Mean off, precision off: still unbiased."""
     model = three_point_model()
     prior = model.prior_at(THREE_THETA)

@@ -45,7 +45,7 @@ def interpolated(model, approximation, size=25, sequential_rows=None):
 
 
 @both_approximations
-def test_design_points_keep_their_sites(model, approximation):
+def test_interpolation_reproduces_the_sites_of_design_points(model, approximation):
     reference, sites = interpolated(model, approximation)
     for theta, expected in zip(design(), sites, strict=True):
         found = reference.sites_at(theta)
@@ -54,7 +54,7 @@ def test_design_points_keep_their_sites(model, approximation):
 
 
 @in_one_test("factor", [1e-9, 1e9])
-def test_sites_are_interpolated_whatever_the_scale_of_a_coordinate(model, factor):
+def test_interpolation_of_sites_does_not_depend_on_scales_of_theta(model, factor):
     """No warning of an ill-conditioned trend, where a posterior is narrower than was thought."""
     sites = [EP().fit(model, theta).q.sites for theta in design()]
     scale = SCALE * np.array([1.0, factor])
@@ -62,7 +62,7 @@ def test_sites_are_interpolated_whatever_the_scale_of_a_coordinate(model, factor
     assert np.isfinite(found.sites_at(CENTER).precision).all()
 
 
-def test_a_quadratic_function_from_values_some_of_which_have_no_noise():
+def test_quadratic_fit_uses_values_without_noise_exactly():
     theta = design()
     values = 3.0 + ((theta - CENTER) / SCALE) @ [0.5, -0.2]
     noise = np.where(np.arange(len(theta)) < 3, 1e-12, 1.0)
@@ -81,7 +81,7 @@ def test_between_design_points_q_is_near_that_of_a_fit(model, approximation):
 
 
 @both_approximations
-def test_q_is_that_of_the_sites(model, approximation):
+def test_interpolated_q_is_that_of_its_sites(model, approximation):
     reference, _ = interpolated(model, approximation)
     theta = np.array([1.3, -0.6])
     q, sites = reference.at(model, theta), reference.sites_at(theta)
@@ -94,7 +94,7 @@ def test_q_is_that_of_the_sites(model, approximation):
 
 @both_approximations
 @in_one_test("sequential_rows", [None, np.array([3, 1])])
-def test_the_density_depends_on_theta_alone(model, approximation, sequential_rows):
+def test_interpolated_density_depends_on_theta_alone(model, approximation, sequential_rows):
     reference, _ = interpolated(model, approximation, sequential_rows=sequential_rows)
     theta = np.array([1.3, -0.6])
     first = reference.at(model, theta)
@@ -108,7 +108,7 @@ def test_the_density_depends_on_theta_alone(model, approximation, sequential_row
             assert_array_equal(array, other)
 
 
-def test_outside_the_box_the_sites_are_those_of_the_edge(model):
+def test_sites_outside_the_design_are_those_of_its_edge(model):
     reference, _ = interpolated(model, EP())
     low, high = design().min(axis=0), design().max(axis=0)
     for theta in (np.array([9.0, -0.8]), np.array([1.0, -40.0]), np.array([-50.0, 50.0])):
@@ -118,7 +118,7 @@ def test_outside_the_box_the_sites_are_those_of_the_edge(model):
 
 
 @in_one_test("size", [1, 2, 3])
-def test_few_design_points_are_enough(model, size):
+def test_interpolation_works_from_one_design_point_on(model, size):
     reference, sites = interpolated(model, EP(), size=size)
     for theta, expected in zip(design(size), sites, strict=True):
         found = reference.sites_at(theta)
@@ -142,7 +142,7 @@ def test_sites_without_precision_stay_without_effect(model):
     assert np.isfinite(reference.at(model, CENTER).weights).all()
 
 
-def test_several_functions_keep_their_shifts():
+def test_interpolation_keeps_the_shifts_of_a_softmax():
     """A softmax model has a shift for each row and class, of either sign."""
     X, _ = toy_classes(12, 2, seed=2)
     covariance = make_covariance(default_kernel(2), X)
@@ -159,7 +159,7 @@ def test_several_functions_keep_their_shifts():
 
 
 @both_approximations
-def test_the_sequential_rows_are_the_same_for_all_theta(model, approximation):
+def test_interpolated_density_has_the_same_sequential_rows_for_all_theta(model, approximation):
     sequential_rows = np.array([7, 2, 11])
     reference, _ = interpolated(model, approximation, sequential_rows=sequential_rows)
     for theta in design()[:2]:

@@ -84,7 +84,7 @@ def expected(log_evidence, y, query):
 
 
 @pytest.mark.parametrize("noise", [0.5, 0.02])
-def test_gaussian_noise_is_a_closed_form(noise):
+def test_left_out_density_of_gaussian_noise_equals_its_closed_form(noise):
     y = np.array([0.4, -0.2, 0.3, 1.0, -0.8])
     variance = np.array([0.1, 0.2, 0.1, 0.3, 0.2]) * noise**2
     likelihood = Gaussian(noise, fixed=True, row_variance=variance)
@@ -141,7 +141,7 @@ def integrated(likelihood, y, K=K, offset=OFFSET):
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_ep_against_integrals(name):
+def test_left_out_density_by_ep_agrees_with_integrals(name):
     likelihood, y, other = CASES[name]
     model = model_of(likelihood, y)
     log_evidence = integrated(model.likelihood, y)
@@ -153,7 +153,7 @@ def test_ep_against_integrals(name):
         assert_allclose(found, expected(log_evidence, y, query), atol=tolerance)
 
 
-def test_laplace_is_that_of_its_cavities():
+def test_left_out_density_by_laplace_is_that_of_its_cavities():
     likelihood, y, other = CASES["logit"]
     model = model_of(likelihood, y)
     settled = FittedPosterior.at(model, model.start, Laplace())
@@ -172,7 +172,7 @@ def test_laplace_is_that_of_its_cavities():
         assert_allclose(found, expected(log_evidence, y, query), atol=0.1)
 
 
-def test_a_softmax_of_two_classes_is_a_logit_of_the_difference():
+def test_left_out_density_of_a_softmax_of_two_classes_equals_the_logit():
     signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0])
     y, other = 0.5 * (signs + 1.0), 0.0
     settled = FittedPosterior.at(model_of(Softmax(2), y), np.empty(0), None)
@@ -206,14 +206,14 @@ def many(name, y=None):
 
 
 @in_one_test("name", ["probit", "poisson", "student_t"])
-def test_rows_of_many_inputs_against_fits_without_them(name):
+def test_left_out_density_of_many_inputs_agrees_with_refits(name):
     settled, query, refitted = many(name)
     found = settled.log_density_given(query)
     assert_allclose(found, refitted, atol=0.03)
     assert abs(np.sum(found - refitted)) < 0.06
 
 
-def test_ep_is_fitted_again_where_all_others_change():
+def test_left_out_density_of_an_outlier_uses_a_new_fit():
     """One return is ten times as large as all others, which are why f is not as high as it says."""
     y = np.array([1.0, -0.8, 1.3, 10.0, *np.tile([0.9, -1.1], 5)])
     settled, query, refitted = many("volatility", y)
@@ -222,7 +222,7 @@ def test_ep_is_fitted_again_where_all_others_change():
     assert np.abs(cavities - refitted).max() > 1.0
 
 
-def test_the_approximation_is_that_of_the_chains():
+def test_left_out_density_uses_the_approximation_of_the_chains():
     model = model_of(*CASES["probit"][:2])
     theta = model.start
     ep, laplace = (

@@ -88,7 +88,7 @@ def log_density_by_hand(density, f):
 
 
 @in_one_test("rows", [ROWS, [2], np.arange(6)])
-def test_log_ratio_is_that_of_the_densities(model, rows):
+def test_log_ratio_equals_prior_over_sequential_density(model, rows):
     density = sequential(model, rows=rows)
     f = density.q.mean[:, None] + 3.0 * np.random.default_rng(0).standard_normal((6, 20))
     log_prior = stats.multivariate_normal(np.zeros(6), density.q.prior.K).logpdf(f.T)
@@ -139,7 +139,7 @@ def other_sequential(name, rows=ROWS, theta=(2.0, -0.4), distinct=6):
 
 
 @in_one_test("name", ["probit", *OTHERS])
-def test_weights_are_one_on_average_for_every_likelihood(model, name):
+def test_sequential_density_integrates_to_one_for_every_likelihood(model, name):
     """Draws from q know the integral of the density, and its own draws that of q."""
     density = sequential(model) if name == "probit" else other_sequential(name)[1]
     for of, by in ((density, density.q), (density.q, density)):
@@ -149,7 +149,7 @@ def test_weights_are_one_on_average_for_every_likelihood(model, name):
 
 
 @every_other
-def test_other_densities_of_one_value_are_those_that_are_drawn_from(name):
+def test_tabulated_densities_agree_with_their_draws(name):
     """By its distribution function, which is integrated: with bins that is piecewise Gaussian."""
     likelihood, y = OTHERS[name]
     model = make_model(np.zeros((1, 1)), y[1:2], likelihood)
@@ -171,7 +171,7 @@ def test_other_densities_of_one_value_are_those_that_are_drawn_from(name):
 
 @in_one_test("distinct", [6, 4])
 @every_other
-def test_estimates_with_other_sequential_rows_agree_with_those_without(name, distinct):
+def test_estimates_with_tabulated_sequential_rows_agree_with_those_without(name, distinct):
     """Where some inputs have two targets as well."""
     model, density = other_sequential(name, np.arange(distinct), distinct=distinct)
     rng, n_draws = np.random.default_rng(5), 10_000
@@ -185,7 +185,7 @@ def test_estimates_with_other_sequential_rows_agree_with_those_without(name, dis
     assert_allclose(some.log_weights, again, atol=1e-7)
 
 
-def test_rows_with_tables_know_of_the_blocks_before():
+def test_tabulated_rows_condition_on_earlier_blocks():
     """What u does to y: given f of all rows in earlier blocks, the mean of f_k."""
     X, y = toy_classes(10, 2, seed=3)
     density = sequential(make_model(X, y, "logit", nugget=1e-6), rows=np.arange(10))
@@ -201,7 +201,7 @@ def test_rows_with_tables_know_of_the_blocks_before():
 
 
 @every_other
-def test_other_rows_that_do_not_know_of_one_another_leave_little_noise(name):
+def test_independent_tabulated_rows_leave_little_noise(name):
     """That of the bins: with exact likelihoods there would be none."""
     likelihood, y = OTHERS[name]
     model = make_model(20.0 * np.arange(6.0)[:, None], y, likelihood)
@@ -214,7 +214,7 @@ def test_other_rows_that_do_not_know_of_one_another_leave_little_noise(name):
     assert some < 0.4 * plain
 
 
-def test_values_far_out_have_a_density():
+def test_values_beyond_a_table_have_a_finite_density():
     """Where a table ends, and where a likelihood is zero, or no number."""
     for name in OTHERS:
         _, density = other_sequential(name)
@@ -277,7 +277,7 @@ def test_all_sequential_rows_leave_next_to_no_noise():
     assert turns < 0.3 * plain
 
 
-def test_rows_that_others_determine_are_left_out():
+def test_rows_determined_by_others_are_not_sequential():
     """Of equal rows the first alone is sequential; the estimate is what it was."""
     K = 9.0 * np.array([[1.0, 1.0, 0.5], [1.0, 1.0, 0.5], [0.5, 0.5, 1.0]])
     K[0, 0] += 1e-12
@@ -298,7 +298,7 @@ def test_weights_stay_finite_at_extreme_variances(model, theta):
     assert estimate.log_weights.std() < 3.0
 
 
-def test_arrays_and_a_pickle_make_the_same_density(model):
+def test_density_from_arrays_or_a_pickle_is_the_same(model):
     density = sequential(model).factorize()
     f = density.q.mean[:, None] + np.random.default_rng(0).standard_normal((6, 3))
     for again in (
@@ -320,7 +320,7 @@ class Harder(Probit):
         return 2.0 * log_ndtr(y * f)
 
 
-def test_wrong_signs_make_it_slow_not_wrong():
+def test_sequential_rows_with_wrong_signs_leave_the_estimate_unbiased():
     model = three_point_model(Harder())
     density = sequential(model, THREE_THETA, [2, 0])
     rng = np.random.default_rng(6)
@@ -329,7 +329,7 @@ def test_wrong_signs_make_it_slow_not_wrong():
     assert abs(some.log_likelihood - other.log_likelihood) < Z_LIMIT * np.hypot(*noise)
 
 
-def test_a_single_row_keeps_its_factor():
+def test_sampling_a_single_row_does_not_overwrite_its_factor():
     """Its factor is contiguous in both orders: a solve in place would overwrite it."""
     prior = make_model(np.zeros((1, 1)), np.ones(1)).prior_at(np.array([1.2, 0.0]))
     factor, before = prior.whitened_factor(np.array([0.7])), prior.chol.copy()

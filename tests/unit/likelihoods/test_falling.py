@@ -36,7 +36,7 @@ LAWS = (Poisson(), NegativeBinomial(0.3), NegativeBinomial(3.0), NegativeBinomia
 @in_one_test(
     ("likelihood", "y", "shift"), every_pair(LAWS, (0.0, 3.0, 100.0, 1e5), (-2.0, 0.0, 0.7))
 )
-def test_distribution_function_of_counts(likelihood, y, shift):
+def test_distribution_function_of_counts_agrees_with_sums(likelihood, y, shift):
     mean = np.log(y + 1.0) + shift * np.maximum(SD, 0.05)
     pairs = zip(mean[0], SD[0], strict=True)
     expected = [by_many_nodes(likelihood, y, m, s) for m, s in pairs]
@@ -49,7 +49,7 @@ def test_distribution_function_of_counts(likelihood, y, shift):
 
 
 @pytest.mark.parametrize("y", [-4.0, -1e-3, 0.0, 1e-3, 1.0, 30.0])
-def test_distribution_function_of_volatility(y):
+def test_distribution_function_of_volatility_agrees_with_quadrature(y):
     for mean in (-2.0, 0.0, 1.5):
         expected = [by_many_nodes(Volatility(), y, mean, s) for s in SD[0]]
         means, var = np.full((6, 1), mean), SD.T**2
@@ -58,14 +58,14 @@ def test_distribution_function_of_volatility(y):
 
 
 @in_one_test("likelihood", [Poisson(), NegativeBinomial(3.0)], ids=lambda law: law.name)
-def test_the_distribution_function_of_counts_rises_between_counts(likelihood):
+def test_distribution_function_of_counts_increases_between_counts(likelihood):
     y = np.linspace(0.0, 12.0, 49)[:, None]
     at_most = likelihood.predictive_cdf(y, np.full((49, 2), 1.0), np.full((49, 1), 0.2))
     assert np.all(np.diff(at_most, axis=0) > 0.0)
     assert np.all((at_most > 0.0) & (at_most < 1.0))
 
 
-def test_a_step_as_the_limit_of_a_slope():
+def test_average_of_a_falling_function_agrees_with_a_closed_form():
     """A normal distribution function, whose mean over a normal f is known."""
     law, y = Gaussian(0.2), np.array([[0.3]])
     mean, var = np.array([[-1.0, 0.29, 0.5]]), np.array([[0.7]])

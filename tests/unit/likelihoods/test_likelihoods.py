@@ -52,7 +52,7 @@ def quadpack_moments(likelihood, y, mean, var):
     return np.log(mass), center / sd, (1.0 - spread) / var
 
 
-def test_both_classes_take_one_integral():
+def test_predictions_of_both_classes_take_one_integral():
     n_evaluated = []
 
     class CountingLogit(Logit):
@@ -77,7 +77,7 @@ class AsymmetricLogit(Logit):
         return super().slopes(y, f - 1.0)
 
 
-def test_one_integral_is_enough_where_the_sign_of_the_mean_is_no_sign_of_the_class():
+def test_one_integral_suffices_for_an_asymmetric_link():
     """All that it takes is that both probabilities add up to one."""
     mean = np.linspace(-3.0, 4.0, 15)
     both = AsymmetricLogit().log_class_probabilities(mean, np.full(15, 0.5))
@@ -85,7 +85,7 @@ def test_one_integral_is_enough_where_the_sign_of_the_mean_is_no_sign_of_the_cla
     assert_allclose(both, expected, rtol=1e-11)
 
 
-def test_likelihoods_that_say_no_more_take_two_integrals():
+def test_class_probabilities_by_two_integrals_equal_those_by_one():
     mean = np.linspace(-3.0, 3.0, 7)
     both = Likelihood.log_class_probabilities(Logit(), mean, np.full(7, 2.0))
     assert_allclose(both, Logit().log_class_probabilities(mean, np.full(7, 2.0)), rtol=1e-12)
@@ -93,7 +93,7 @@ def test_likelihoods_that_say_no_more_take_two_integrals():
 
 class TestEveryLikelihood:
     @every_likelihood
-    def test_equality_hash_pickle_and_copy(self, likelihood):
+    def test_equal_likelihoods_have_equal_hashes_pickles_and_copies(self, likelihood):
         twin = type(likelihood)()
         assert likelihood == twin
         assert hash(likelihood) == hash(twin)
@@ -126,7 +126,7 @@ class TestEveryLikelihood:
         assert_allclose(np.exp(likelihood.log_prob(CLASSES[:, None], f)).sum(axis=0), 1.0)
 
     @every_likelihood
-    def test_score_and_information_identities(self, likelihood):
+    def test_score_has_mean_zero_and_the_fisher_information_as_variance(self, likelihood):
         probability = np.exp(likelihood.log_prob(CLASSES[:, None], F))
         derivatives = likelihood.derivatives(CLASSES[:, None], F)
         information = likelihood.fisher_information(F)
@@ -153,7 +153,7 @@ class TestEveryLikelihood:
     @every_likelihood
     @every_class
     @in_one_test(("mean", "var"), GRID)
-    def test_tilted_moments_against_quadpack(self, likelihood, y, mean, var):
+    def test_tilted_moments_agree_with_quadpack(self, likelihood, y, mean, var):
         expected = quadpack_moments(likelihood, y, mean, var)
         moments = likelihood.tilted_moments(*column(y, mean, var))
         assert_allclose(np.ravel(moments), expected, rtol=1e-9, atol=1e-11)
@@ -162,7 +162,7 @@ class TestEveryLikelihood:
     @every_likelihood
     @every_class
     @in_one_test("var", [0.0, 1e-300, 1e-12])
-    def test_tilted_moments_of_a_tiny_variance(self, likelihood, y, var):
+    def test_tilted_moments_of_a_tiny_variance_follow_the_derivatives(self, likelihood, y, var):
         mean = np.linspace(-30.0, 30.0, 25)
         moments = likelihood.tilted_moments(np.full(25, y), mean, np.full(25, var))
         derivatives = likelihood.derivatives(y, mean)
@@ -200,7 +200,7 @@ class TestEveryLikelihood:
         assert np.isnan(both).all()
 
     @every_likelihood
-    def test_predictive_broadcasts(self, likelihood):
+    def test_log_predictive_broadcasts_its_arguments(self, likelihood):
         mean, var = F[:7], np.array([0.0, 1.0, 30.0])
         log_predictive = likelihood.log_predictive(CLASSES[:, None, None], mean[:, None], var)
         assert log_predictive.shape == (2, 7, 3)
@@ -211,7 +211,7 @@ class TestEveryLikelihood:
         assert np.shape(likelihood.log_predictive(1.0, 0.0, 1.0)) == ()
 
     @every_likelihood
-    def test_both_classes_are_those_of_two_integrals(self, likelihood):
+    def test_predictions_of_both_classes_equal_two_integrals(self, likelihood):
         """Of either sign of the mean; and beyond 1e-30, where one minus a probability is one."""
         mean = np.array([-80.0, -12.0, -3.0, -1e-3, 0.0, 0.4, 5.0, 12.0, 80.0])[:, None]
         var = np.array([0.0, 1e-3, 1.0, 30.0])
@@ -244,21 +244,21 @@ class TestProbit:
     ])  # fmt: skip
 
     @every_class
-    def test_stated_accuracy_of_the_derivatives(self, y):
+    def test_derivatives_of_the_probit_have_the_stated_accuracy(self, y):
         z, *expected = self.REFERENCE.T
         first, second, third = Probit().derivatives(y, y * z)
         assert_allclose(y * first, expected[0], rtol=1e-13)
         assert_allclose(second, expected[1], rtol=1e-13)
         assert_allclose(y * third, expected[2], rtol=1e-11)
 
-    def test_asymptotic_series_of_the_far_tail(self):
+    def test_far_tail_of_the_probit_follows_its_asymptotic_series(self):
         t = np.logspace(3, 5, 50)
         first, second, third = Probit().derivatives(1.0, -t)
         assert_allclose(first, t + 1 / t - 2 / t**3, rtol=1e-14)
         assert_allclose(-second, 1 - 1 / t**2 + 6 / t**4, rtol=1e-14)
         assert_allclose(third, 2 / t**3 - 24 / t**5 + 300 / t**7, rtol=1e-13)
 
-    def test_derivatives_underflow_to_zero(self):
+    def test_derivatives_of_the_probit_underflow_to_zero(self):
         assert_array_equal(Probit().derivatives(1.0, np.array([39.0, 1e5])), np.zeros((3, 2)))
 
     def test_quadrature_agrees_with_the_closed_form(self):
@@ -272,7 +272,7 @@ class TestProbit:
         assert_allclose(scale * quadrature.alpha, scale * closed.alpha, rtol=1e-9, atol=1e-11)
         assert_allclose(scale**2 * quadrature.beta, scale**2 * closed.beta, rtol=1e-9, atol=1e-11)
 
-    def test_predictive_is_exact(self):
+    def test_log_predictive_of_the_probit_equals_its_closed_form(self):
         assert_allclose(Probit().log_predictive(-1.0, 0.6, 3.0), np.log(ndtr(-0.3)), rtol=1e-14)
         far = Probit().log_predictive(1.0, -1e5, 0.0)
         assert_allclose(far, -0.5e10 - np.log(1e5 * np.sqrt(2.0 * np.pi)), rtol=1e-14)
@@ -312,7 +312,7 @@ def straight_rule(y, mean, var):
 
 class TestLogit:
     @pytest.mark.parametrize("var", [1e-12, 1e-4, 0.1, 0.9, 1.0, 4.0, 50.0, 1e3, 3e4, 1e6])
-    def test_stated_accuracy_of_the_moments(self, var):
+    def test_tilted_moments_of_the_logit_have_the_stated_accuracy(self, var):
         sd = np.sqrt(var)
         means = np.array([0.0, -0.3, 0.6, -3.0, 8.0, -30.0, 30.0, -250.0, 1e3, -1e3])
         for y, mean in ((1.0, mean) for mean in means):
@@ -331,7 +331,7 @@ class TestLogit:
         assert_allclose(np.exp(Logit().log_prob(1.0, F)), expit(F), rtol=1e-14)
 
 
-def test_a_likelihood_that_is_not_log_concave_is_told_so():
+def test_error_names_a_likelihood_that_is_not_log_concave():
     class Bumpy(Logit):
         name = "bumpy"
         log_concave = False

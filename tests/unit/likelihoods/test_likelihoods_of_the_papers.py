@@ -39,7 +39,7 @@ SLOW = ("fractional poisson", "negative binomial", "ordinal")
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=[pytest.mark.statistical] * (c in SLOW)) for c in CASES]
 )
-def test_everything_agrees_with_the_density(case):
+def test_likelihoods_of_the_papers_pass_check_likelihood(case):
     likelihood, targets = CASES[case]
     check_likelihood(likelihood, np.array(targets))
 
@@ -48,14 +48,14 @@ F = np.linspace(-3.0, 3.0, 25)
 
 
 @in_one_test("y", [0.0, 3.0, 12.0])
-def test_definitions_of_counts(y):
+def test_log_prob_of_counts_agrees_with_scipy(y):
     assert_allclose(Poisson().log_prob(y, F), stats.poisson(np.exp(F)).logpmf(y), atol=1e-12)
     k = 2.3
     peer = stats.nbinom(k, k / (k + np.exp(F)))
     assert_allclose(NegativeBinomial(k).log_prob(y, F), peer.logpmf(y), atol=1e-11)
 
 
-def test_definitions_of_real_targets():
+def test_log_prob_of_real_targets_agrees_with_scipy():
     y = np.array([-1.3, 0.0, 2.2])[:, None]
     assert_allclose(Volatility().log_prob(y, F), stats.norm(0.0, np.exp(F)).logpdf(y), rtol=1e-12)
     assert_allclose(Gaussian(0.7).log_prob(y, F), stats.norm(F, 0.7).logpdf(y), rtol=1e-12)
@@ -64,7 +64,7 @@ def test_definitions_of_real_targets():
     )
 
 
-def test_definition_of_ordered_classes():
+def test_log_prob_of_ordered_classes_agrees_with_scipy():
     likelihood = OrdinalProbit((-0.8, 0.1, 1.4), noise_scale=0.8)
     edges = np.array([-np.inf, -0.8, 0.1, 1.4, np.inf])
     for k in range(4):
@@ -78,7 +78,7 @@ def test_definition_of_ordered_classes():
 
 @in_one_test("f", [-0.7, 0.0, 1.1])
 @in_one_test("likelihood", [Poisson(), NegativeBinomial(0.8)])
-def test_counts_have_a_total_of_one_and_their_moments(likelihood, f):
+def test_probabilities_of_counts_sum_to_one_with_the_stated_moments(likelihood, f):
     y = np.arange(4000.0)
     p = np.exp(likelihood.log_prob(y, np.full(4000, f)))
     assert p.sum() == pytest.approx(1.0, abs=1e-12)
@@ -92,7 +92,7 @@ def test_counts_have_a_total_of_one_and_their_moments(likelihood, f):
 
 
 @in_one_test("f", [-0.7, 1.1])
-def test_information_of_real_targets(f):
+def test_fisher_information_of_real_targets_agrees_with_quadrature(f):
     for likelihood in (Volatility(), Gaussian(0.6), StudentT(0.6, df=4.0)):
 
         def over_y(power, likelihood=likelihood):
@@ -109,7 +109,7 @@ def test_information_of_real_targets(f):
         assert over_y(2) == pytest.approx(information, rel=1e-6)
 
 
-def test_classes_have_a_total_of_one_and_their_information():
+def test_probabilities_of_ordered_classes_sum_to_one_with_their_information():
     likelihood = OrdinalProbit((-0.8, 0.1, 1.4), noise_scale=0.8)
     total = [np.exp(likelihood.log_prob(np.full(25, float(k)), F)) for k in range(4)]
     assert_allclose(np.sum(total, axis=0), 1.0, atol=1e-12)
@@ -118,7 +118,7 @@ def test_classes_have_a_total_of_one_and_their_information():
     assert_allclose(likelihood.fisher_information(F), expected, rtol=1e-8)
 
 
-def test_two_ordered_classes_are_probit():
+def test_two_ordered_classes_equal_the_probit():
     likelihood, y = OrdinalProbit((0.0,)), np.where(F > 0.4, 1.0, 0.0)
     signs = 2.0 * y - 1.0
     assert_allclose(likelihood.log_prob(y, F), Probit().log_prob(signs, F), rtol=1e-12)
@@ -131,7 +131,7 @@ def test_two_ordered_classes_are_probit():
         assert_allclose(own, peer, rtol=1e-9, atol=1e-12)
 
 
-def test_tails_stay_finite_and_concave():
+def test_tails_of_ordered_classes_stay_finite_and_concave():
     f = np.array([-700.0, -60.0, -20.0, 20.0, 60.0, 300.0])
     ordinal = OrdinalProbit((-1.0, 1.0))
     for k in range(3):
@@ -148,7 +148,7 @@ def test_tails_stay_finite_and_concave():
     assert_array_equal(Volatility().derivatives(np.zeros(1), np.array([-700.0])).second, 0.0)
 
 
-def test_a_large_shape_is_poisson():
+def test_negative_binomial_of_a_large_shape_equals_poisson():
     y = np.array([0.0, 2.0, 5.0])[:, None]
     nearly = NegativeBinomial(1e7).log_prob(y, F)
     assert_allclose(nearly, Poisson().log_prob(y, F), rtol=1e-4, atol=1e-4)
@@ -166,13 +166,13 @@ def test_a_large_shape_is_poisson():
         (Probit(), [-1.0, 1.0], [0.0, 2.0]),
     ],
 )
-def test_legal_targets(likelihood, legal, illegal):
+def test_legal_targets_are_accepted_and_others_refused(likelihood, legal, illegal):
     assert_array_equal(likelihood.legal(np.array(legal)), True)
     assert_array_equal(likelihood.legal(np.array(illegal)), False)
 
 
 @in_one_test(("mean", "var"), [(0.3, 0.5), (-1.0, 2.0)])
-def test_predictive_moments_and_distribution(mean, var):
+def test_predictive_moments_and_distribution_agree_with_quadrature(mean, var):
     """Against quadrature over f."""
     at = (np.array([mean]), np.array([var]))
 
@@ -204,7 +204,7 @@ def test_predictive_moments_and_distribution(mean, var):
         assert_allclose(likelihood.predictive_cdf(y, *at), expected, rtol=1e-7, atol=1e-10)
 
 
-def test_a_gaussian_with_known_variances():
+def test_gaussian_with_known_variances_applies_them_to_training_rows_alone():
     """Rows may have noise of their own; new rows have only what all have."""
     rows = np.array([0.5, 2.0, 0.0])
     likelihood = Gaussian(0.3, alpha=0.1, row_variance=rows)
@@ -217,7 +217,7 @@ def test_a_gaussian_with_known_variances():
     assert likelihood.with_parameters(np.log([2.0])).alpha == 0.1
 
 
-def test_fixed_parameters_are_not_parameters():
+def test_fixed_likelihoods_have_no_parameters():
     for likelihood in (
         Gaussian(fixed=True),
         StudentT(fixed=True),
@@ -232,7 +232,7 @@ def test_fixed_parameters_are_not_parameters():
         assert likelihood.tilted_parameter_gradient(y, None, f, np.ones(3)).shape == (0, 3)
 
 
-def test_thresholds_are_a_first_one_and_gaps():
+def test_thresholds_are_parametrized_by_the_first_and_the_gaps():
     likelihood = OrdinalProbit((-1.0, 0.5, 0.8))
     names = [(p.name, p.positive) for p in likelihood.parameters]
     assert names == [("threshold", False), ("threshold_gap", True), ("threshold_gap", True)]
@@ -243,7 +243,7 @@ def test_thresholds_are_a_first_one_and_gaps():
 
 
 @in_one_test("df", [1.0, 4.0, 30.0])
-def test_two_ways_to_integrate_a_student_t(df):
+def test_both_integrals_of_a_student_t_agree(df):
     """The mixture over noise precisions, and panels over f, also for outliers and wide priors."""
     likelihood = StudentT(0.3, df=df)
     y = np.array([0.0, 0.5, -3.0, 40.0, 900.0])
@@ -260,7 +260,7 @@ def test_two_ways_to_integrate_a_student_t(df):
     assert_allclose(alone, mixture.log_z, rtol=1e-12, atol=1e-12)
 
 
-def test_tilted_moments_far_beyond_the_resolution_of_f():
+def test_tilted_moments_are_finite_beyond_the_resolution_of_f():
     """A mean of a million and a spread of ten thousand millions: f at the mode is all rounding."""
     y = np.array([0.0, 1.0, 4.0, 30.0])
     found = Poisson().tilted_moments(y, np.full(4, 973688.8), np.full(4, 4.68e10**2))
@@ -270,7 +270,7 @@ def test_tilted_moments_far_beyond_the_resolution_of_f():
 
 
 @in_one_test(("likelihood", "side"), [(Poisson(), 1.0), (Volatility(), -1.0)])
-def test_tilted_moments_where_the_slope_overflows_at_the_mean(likelihood, side):
+def test_tilted_moments_are_right_where_the_slope_overflows_at_the_mean(likelihood, side):
     """The slope at the mean is infinite: it says where the mode is, and not how near."""
     y, mean, sd = np.array([0.0, 2.0, 7.0]) + 0.5 * (side < 0.0), side * 4010.0, 1.6
     found = likelihood.tilted_moments(y, np.full(3, mean), np.full(3, sd**2))
@@ -283,7 +283,7 @@ def test_tilted_moments_where_the_slope_overflows_at_the_mean(likelihood, side):
 
 
 @in_one_test("f", [1e20, -3e15, 1000.7])
-def test_an_ordinal_class_too_narrow_to_be_told_from_a_point(f):
+def test_ordinal_class_too_narrow_for_doubles_has_the_slopes_of_a_density(f):
     """Both ends are the same distance from f, as numbers go: slopes are those of a density."""
     likelihood = OrdinalProbit((0.0, 1e-14))
     y, f, var = np.ones(1), np.array([f]), np.array([0.5])
@@ -295,7 +295,7 @@ def test_an_ordinal_class_too_narrow_to_be_told_from_a_point(f):
 @in_one_test(
     "likelihood", [Poisson(), NegativeBinomial(shape=1.7), Volatility(), StudentT(0.7, df=3.5)]
 )
-def test_tilted_moments_of_any_gaussian_end(likelihood):
+def test_tilted_moments_of_random_gaussians_are_finite(likelihood):
     """NaN is allowed where the mode may be ten million standard deviations away, and only there."""
     rng = np.random.default_rng(0)
     sd = 10.0 ** rng.uniform(-9.0, 11.0, 300)
@@ -306,7 +306,7 @@ def test_tilted_moments_of_any_gaussian_end(likelihood):
     assert not np.isinf(log_z).any()
 
 
-def test_an_interval_at_the_end_of_numbers_raises_no_warning():
+def test_ordinal_class_at_the_end_of_doubles_raises_no_warning():
     """There erfcx is zero; pytest turns warnings into errors."""
     f = np.array([-1.5e308, 1.5e308])
     likelihood = OrdinalProbit((-1.0, 1.0))

@@ -5,11 +5,9 @@ import pickle
 import tracemalloc
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.gaussian_process.kernels import (
     RBF,
-    CompoundKernel,
     ConstantKernel,
     DotProduct,
     Exponentiation,
@@ -22,7 +20,6 @@ from sklearn.gaussian_process.kernels import (
 from skgpmcmc.model import (
     Covariance,
     CrossCovariance,
-    check_kernel,
     default_kernel,
     make_covariance,
     variance_position,
@@ -140,7 +137,7 @@ def test_many_rows_have_the_same_matrices_and_keep_none(monkeypatch, kernel, out
 
 
 @every_kernel
-def test_matrices_are_scikit_learns(kernel):
+def test_covariance_matrices_equal_those_of_scikit_learn(kernel):
     X, X_new = inputs(), inputs(5, seed=2)
     theta, before = moved(kernel), copy.deepcopy(kernel)
     covariance = make_covariance(kernel, X)
@@ -160,7 +157,7 @@ def test_matrices_are_scikit_learns(kernel):
 
 
 @every_kernel
-def test_contraction_is_that_of_scikit_learns_gradient(kernel):
+def test_contraction_equals_that_of_scikit_learns_gradient(kernel):
     X, A = inputs(), symmetric(N)
     theta = moved(kernel)
     before = A.copy()
@@ -174,7 +171,7 @@ def test_contraction_is_that_of_scikit_learns_gradient(kernel):
 @every_kernel
 @in_one_test("order", ["C", "F"])
 @in_one_test("nugget", [0.0, *NUGGETS])
-def test_contraction_with_half_of_the_matrix_and_with_K(kernel, order, nugget):
+def test_contraction_takes_half_of_the_matrix_and_a_given_K(kernel, order, nugget):
     """Only A + A' matters, and a K at hand changes nothing but the time."""
     covariance = with_nugget(kernel, nugget) if nugget else make_covariance(kernel, inputs())
     theta, A = moved(kernel), symmetric(N)
@@ -208,7 +205,7 @@ def path(covariance):
         ),
     ],
 )
-def test_every_part_of_a_tree_takes_its_own_path(name, expected):
+def test_every_part_of_a_kernel_uses_the_fastest_class(name, expected):
     assert path(make_covariance(TREES[name], inputs())) == expected
     fast = {path(make_covariance(kernel, inputs())) for kernel in FAST.values()}
     assert fast == {"ConstantTimesStationary"}
@@ -218,7 +215,7 @@ def test_every_part_of_a_tree_takes_its_own_path(name, expected):
 
 
 @every_kernel
-def test_bound_inputs_serve_every_theta(kernel):
+def test_inputs_bound_once_serve_every_theta(kernel):
     covariance, X_new = make_covariance(kernel, inputs()), inputs(5, seed=2)
     new = covariance.at_new(X_new)
     assert isinstance(new, CrossCovariance)
@@ -232,7 +229,7 @@ def test_bound_inputs_serve_every_theta(kernel):
 
 
 @every_kernel
-def test_a_new_input_does_not_notice_the_others(kernel):
+def test_cross_covariance_of_an_input_does_not_depend_on_other_inputs(kernel):
     covariance, X_new, theta = make_covariance(kernel, inputs()), inputs(7, seed=2), moved(kernel)
     every = covariance.cross(theta, covariance.at_new(X_new))
     for rows in (slice(0, 1), slice(3, 5), slice(None, None, -1)):
@@ -282,7 +279,7 @@ def test_new_inputs_have_no_nugget(kernel):
         assert_array_equal(covariance.square(theta, X_new), plain.square(theta, X_new))
 
 
-def test_some_rows_of_a_covariance_with_a_nugget():
+def test_some_rows_of_a_covariance_keep_the_nugget():
     kernel, rows = KERNELS["sum with noise"], np.array([4, 0, 7])
     some = with_nugget(kernel, 0.3).of_inputs(rows)
     assert some.nugget == 0.3
@@ -304,7 +301,7 @@ def test_some_rows_of_a_covariance_with_a_nugget():
         "ard leaves in a sum",
     ],
 )
-def test_duplicated_rows_and_constant_columns(name):
+def test_covariance_handles_duplicated_rows_and_constant_columns(name):
     kernel = KERNELS[name]
     X, A = inputs(), symmetric(N)
     X[4] = X[1]
@@ -321,7 +318,7 @@ def test_duplicated_rows_and_constant_columns(name):
 
 
 @in_one_test("nu", ["rbf", 0.5, 1.5, 2.5])
-def test_inputs_far_from_the_origin(nu):
+def test_covariance_of_inputs_far_from_the_origin_is_accurate(nu):
     """Squared distances through a product must not lose what the offset swamps."""
     kernel = constant() * stationary(nu, ARD)
     A, theta = symmetric(N), kernel.theta
@@ -331,7 +328,7 @@ def test_inputs_far_from_the_origin(nu):
     assert_allclose(far.contract(theta, A), near.contract(theta, A), atol=atol)
 
 
-def test_a_single_point():
+def test_covariance_and_contraction_of_a_single_point_are_right():
     covariance = make_covariance(default_kernel(D, ard=True), inputs(1))
     theta = np.array([0.7, 0.1, 0.2, 0.3])
     assert_allclose(covariance.matrix(theta), [[np.exp(0.7)]], rtol=1e-14)
@@ -346,7 +343,7 @@ def test_a_single_point():
                                     ConstantKernel() * Matern(np.ones(60), nu=0.5),
                                     RBF(np.ones(60)) + WhiteKernel(0.1)],
                          ids=["rbf", "matern", "tree"])  # fmt: skip
-def test_gradients_never_hold_an_array_per_feature(kernel):
+def test_contraction_holds_no_matrix_per_feature(kernel):
     n = 400
     covariance = make_covariance(kernel, inputs(n, 60))
     A = symmetric(n)
@@ -360,7 +357,7 @@ def test_gradients_never_hold_an_array_per_feature(kernel):
 
 
 @in_one_test("name", ["constant first, nu=rbf, iso", "sum with noise"])
-def test_pickles_are_small_and_equal(name):
+def test_pickled_covariances_are_small_and_equal(name):
     n = 200
     covariance = make_covariance(KERNELS[name], inputs(n))
     theta = moved(covariance.kernel)
@@ -373,33 +370,10 @@ def test_pickles_are_small_and_equal(name):
     assert restored.names == covariance.names
 
 
-# --- refusals -------------------------------------------------------------------------------------
+# --- the default ----------------------------------------------------------------------------------
 
 
-NO_LOG = "start value that is not positive and finite.*"
-
-
-@in_one_test(
-    ("kernel", "message"),
-    [
-        *((wrong, "kernel must be a scalar-valued covariance") for wrong in ("rbf", 1.0, RBF)),
-        (CompoundKernel([RBF(), RBF()]), "kernel must be a scalar-valued covariance"),
-        *(
-            (ConstantKernel() * RBF(np.ones(4), bounds), "'k2__length_scale' has 4 elements but")
-            for bounds in ((1e-5, 1e5), "fixed")
-        ),
-        (ConstantKernel(0.0) * RBF(), f"{NO_LOG}'k1__constant_value' is 0.0"),
-        (ConstantKernel(-1.0) * RBF(), f"{NO_LOG}'k1__constant_value' is -1.0"),
-        (ConstantKernel() * RBF(np.inf), f"{NO_LOG}'k2__length_scale' is inf"),
-        (ConstantKernel() * RBF([1.0, 0.0, 1.0]), rf"{NO_LOG}is \[1.0, 0.0, 1.0\]"),
-    ],
-)
-def test_what_is_no_kernel_for_the_inputs_is_refused(kernel, message):
-    with pytest.raises(ValueError, match=message):
-        check_kernel(kernel, D)
-
-
-def test_default_kernel():
+def test_default_kernel_is_a_constant_times_rbf():
     assert default_kernel(3) == ConstantKernel() * RBF(1.0)
     assert_array_equal(default_kernel(3, ard=True).theta, np.zeros(4))
 
@@ -409,7 +383,7 @@ def test_default_kernel():
 
 @every_kernel
 @in_one_test("nugget", [0.0, *NUGGETS])
-def test_derivatives_are_what_contractions_contract(kernel, nugget):
+def test_contraction_equals_that_of_each_derivative(kernel, nugget):
     covariance = with_nugget(kernel, nugget) if nugget else make_covariance(kernel, inputs())
     theta = covariance.start + 0.1
     A = np.random.default_rng(1).standard_normal((N, N))
@@ -429,7 +403,7 @@ def test_derivatives_are_what_contractions_contract(kernel, nugget):
         (RBF(0.8), None),
     ],
 )
-def test_where_the_variance_is(kernel, position):
+def test_variance_position_finds_the_variance_of_a_kernel(kernel, position):
     covariance = make_covariance(kernel, inputs())
     assert variance_position(kernel) == position
     if position is not None:
@@ -440,7 +414,7 @@ def test_where_the_variance_is(kernel, position):
         assert_allclose(covariance.matrix(other), scaled, rtol=1e-12)
 
 
-def test_a_class_that_is_defined_again_takes_the_place_of_its_earlier_version(monkeypatch):
+def test_covariance_class_defined_again_replaces_its_earlier_version(monkeypatch):
     """As where a cell of a notebook is run once more."""
     monkeypatch.setattr(covariances, "_FAST_COVARIANCES", list(covariances._FAST_COVARIANCES))
     n_before = len(covariances._FAST_COVARIANCES)

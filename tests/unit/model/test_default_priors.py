@@ -81,12 +81,12 @@ def prior_of(kernel, name, inputs=X, likelihood=None):
         *((own, np.sqrt(3.0), 3.0) for own in ("length_scale", "k1__length_scale", "periodicity")),
     ],
 )
-def test_paper_prior_of_scales_and_lengths(name, mean, variance):
+def test_paper_prior_of_scales_and_lengths_has_the_published_moments(name, mean, variance):
     prior = paper_prior(name, X)
     assert (prior.mean(), prior.var()) == pytest.approx((mean, variance))
 
 
-def test_paper_prior_of_anything_else():
+def test_paper_prior_of_other_hyperparameters_is_of_order_one():
     assert_allclose(log_moments(paper_prior("k2__alpha", X)), (0.0, 1.0), atol=1e-12)
     prior = paper_prior("threshold", X, positive=False)
     assert (prior.mean(), prior.std()) == (0.0, 3.0)
@@ -144,14 +144,14 @@ MEANINGS = [
 
 
 @in_one_test("kernel, meanings", MEANINGS)
-def test_every_hyperparameter_has_the_prior_that_its_meaning_asks_for(kernel, meanings):
+def test_default_priors_follow_the_meaning_of_each_hyperparameter(kernel, meanings):
     priors = default_priors(kernel, X)
     assert set(priors) == set(meanings)
     for name, expected in meanings.items():
         assert_allclose(log_moments(priors[name]), expected, rtol=1e-12, atol=1e-12)
 
 
-def test_every_kernel_of_scikit_learn_has_a_rule():
+def test_every_kernel_of_scikit_learn_has_a_rule_for_default_priors():
     kinds = {
         kind
         for kind in vars(sklearn_kernels).values()
@@ -191,7 +191,7 @@ UNITS = [
 
 
 @in_one_test("kernel, name, degree", UNITS)
-def test_unit_of_a_constant(kernel, name, degree):
+def test_default_prior_of_a_constant_has_the_unit_of_its_kernel(kernel, name, degree):
     median, log_sd = log_moments(prior_of(kernel, name))
     power = 2.0 if isinstance(kernel, Exponentiation) else 1.0
     expected = np.log(4.0) / power + degree * np.log(SPREAD)
@@ -229,14 +229,14 @@ class OwnKernel(StationaryKernelMixin, NormalizedKernelMixin, Kernel):
         return RBF(self.length_scale)(X, Y, eval_gradient)
 
 
-def test_a_subclass_has_the_rules_of_its_parent():
+def test_subclass_of_a_kernel_has_the_default_priors_of_its_parent():
     priors = default_priors(CONSTANT * OwnRBF(), X)
     assert_allclose(log_moments(priors["k2__length_scale"]), LENGTH)
     assert_allclose(log_moments(priors["k2__other"]), NUMBER, atol=1e-12)
     assert priors.origins["k2__other"] == "default of no unit: class OwnRBF is not known"
 
 
-def test_of_an_unknown_class_all_are_pure_numbers():
+def test_unknown_kernel_class_has_default_priors_without_unit():
     priors = default_priors(CONSTANT * OwnKernel(), X)
     for name in ("k2__length_scale", "k2__constant_value"):
         assert_allclose(log_moments(priors[name]), NUMBER, atol=1e-12)
@@ -259,7 +259,7 @@ def of_likelihood(likelihood):
     return default_priors(ConstantKernel(1.0, "fixed"), X, likelihood)
 
 
-def test_default_priors_of_likelihoods():
+def test_default_priors_of_likelihoods_have_their_stated_moments():
     for noise in (Gaussian(), StudentT()):
         assert_allclose(log_moments(of_likelihood(noise)["noise_scale"]), (np.log(0.3), 1.5))
     counts = of_likelihood(NegativeBinomial(2.0))["shape"]
@@ -269,7 +269,7 @@ def test_default_priors_of_likelihoods():
     assert (ordinal["threshold"].mean(), ordinal["threshold"].std()) == (0.0, 3.0)
 
 
-def test_an_own_likelihood_does_not_get_the_prior_of_another():
+def test_custom_likelihood_does_not_get_the_prior_of_another():
     priors = of_likelihood(OwnCounts())
     assert_allclose(log_moments(priors["shape"]), NUMBER, atol=1e-12)
     assert priors.origins["shape"] == "default of no unit: class OwnCounts is not known"
@@ -300,7 +300,7 @@ WITH_UNITS = [
 
 @in_one_test("kernel, d, degrees", WITH_UNITS)
 @pytest.mark.parametrize("exponent", [-6, 3, 9])
-def test_a_posterior_does_not_depend_on_the_unit(kernel, d, degrees, exponent):
+def test_posterior_under_default_priors_does_not_depend_on_units_of_X(kernel, d, degrees, exponent):
     scale, likelihood = 10.0**exponent, Gaussian()
     X_own, y = X[:20, :d], np.sin(X[:20, 0]) + 0.3 * X[:20, 1]
 
@@ -323,7 +323,7 @@ def test_a_posterior_does_not_depend_on_the_unit(kernel, d, degrees, exponent):
 # --- ours: lengths --------------------------------------------------------------------------------
 
 
-def test_length_bounds_are_distances():
+def test_length_bounds_are_distances_between_rows():
     D = np.sort(squareform(pdist(X)), axis=1)
     low, high = length_bounds(X)
     width = 2.0 * np.linalg.norm(X - np.median(X, axis=0), axis=1).max()
@@ -332,7 +332,7 @@ def test_length_bounds_are_distances():
     assert period_bounds(X) == pytest.approx((2.0 * low, width))
 
 
-def test_with_ard_one_feature_may_be_all_that_matters():
+def test_length_bounds_per_feature_allow_for_a_single_feature():
     low, high = length_bounds(X)
     assert length_bounds(X, per_feature=True) == pytest.approx((low / np.sqrt(3.0), high))
     prior = prior_of(default_kernel(3, ard=True), "k2__length_scale")
@@ -356,12 +356,12 @@ def test_inputs_of_any_size_have_length_bounds(scale):
             assert np.isfinite(law.logpdf(law.median()))
 
 
-def test_equal_rows_count_once():
+def test_length_bounds_count_equal_rows_once():
     assert_allclose(length_bounds(np.vstack([X, X[:7], X])), length_bounds(X))
 
 
 @in_one_test("n_copies", [6, 7])
-def test_rows_equal_but_for_rounding_count_once(n_copies):
+def test_length_bounds_count_rows_equal_but_for_rounding_once(n_copies):
     rows = np.random.default_rng(2).standard_normal((40, 1))
     copies = np.repeat(rows, n_copies, axis=0)
     copies += 1e-9 * np.random.default_rng(3).standard_normal(copies.shape)
@@ -369,7 +369,7 @@ def test_rows_equal_but_for_rounding_count_once(n_copies):
 
 
 @in_one_test("far", [[1e4], [1e9], [-1e4, 1e5, 1e6]])
-def test_single_rows_far_out_do_not_move_the_prior(far):
+def test_few_outlying_rows_hardly_change_length_bounds(far):
     rows = np.random.default_rng(2).standard_normal((40, 1))
     low, high = length_bounds(np.vstack([rows, np.array(far)[:, None]]))
     expected = length_bounds(rows)
@@ -377,7 +377,7 @@ def test_single_rows_far_out_do_not_move_the_prior(far):
     assert expected[1] < high < 3.0 * expected[1]
 
 
-def test_noise_of_rounding_is_no_length():
+def test_length_bounds_ignore_distances_of_rounding():
     rows = np.random.default_rng(2).exponential(size=(10, 1))
     noise = 1e-16 * np.random.default_rng(3).standard_normal((300, 1))
     assert_allclose(
@@ -385,14 +385,14 @@ def test_noise_of_rounding_is_no_length():
     )
 
 
-def test_more_rows_tell_shorter_length_scales():
+def test_more_rows_allow_shorter_length_scales():
     rng = np.random.default_rng(1)
     few, many = (length_bounds(rng.standard_normal((n, 1))) for n in (20, 500))
     assert many[0] < 0.2 * few[0]
 
 
 @in_one_test("rows", [np.zeros((1, 2)), np.ones((5, 2)), [[0.0], [1.0]], [[0.0]] * 3])
-def test_few_rows_have_length_bounds(rows):
+def test_length_bounds_of_few_rows_are_positive_and_ordered(rows):
     low, high = length_bounds(np.array(rows, dtype=float))
     assert 0.0 < low < high < np.inf
 
@@ -404,7 +404,7 @@ def laws(prior):
     return {name: (law.dist.name, law.args, law.kwds) for name, law in prior.distributions.items()}
 
 
-def test_names_left_out_get_the_default():
+def test_names_left_out_of_priors_get_the_default():
     covariance = make_covariance(default_kernel(3), X)
     given = stats.halfnorm(scale=2.0)
     prior = default_hyperprior(covariance, Gaussian(), {"noise_scale": given})
@@ -414,7 +414,7 @@ def test_names_left_out_get_the_default():
         assert log_moments(prior.distributions[name]) == log_moments(defaults[name])
 
 
-def test_the_variance_of_a_softmax_is_that_of_the_papers():
+def test_default_prior_of_a_softmax_variance_is_that_of_the_papers():
     covariance = make_covariance(default_kernel(3), X)
     prior = default_hyperprior(covariance, Softmax(3), n_kernels=3)
     assert prior.distributions["k1__constant_value"].mean() == pytest.approx(11.0)
@@ -427,7 +427,7 @@ def test_the_variance_of_a_softmax_is_that_of_the_papers():
     assert_allclose(log_moments(other), NUMBER, atol=1e-12)
 
 
-def test_paper_priors_cover_every_hyperparameter():
+def test_priors_paper_gives_every_hyperparameter_the_paper_prior():
     covariance = make_covariance(default_kernel(3), X)
     likelihood = OrdinalProbit([-1.0, 1.0])
     prior = default_hyperprior(covariance, likelihood, "paper")
@@ -447,7 +447,7 @@ def test_paper_priors_cover_every_hyperparameter():
     ],
 )
 @short_chains()
-def test_estimators_say_which_they_used(estimator, y):
+def test_estimators_report_the_priors_in_use(estimator, y):
     def fitted(priors):
         return estimator(priors=priors, **QUICK).fit(X[:16], y[:16])
 
@@ -456,12 +456,6 @@ def test_estimators_say_which_they_used(estimator, y):
     assert papers.priors_["k2__length_scale"].mean() == pytest.approx(np.sqrt(3.0))
     assert papers.priors_["k1__constant_value"].dist.name == "gamma"
     assert not np.array_equal(ours.theta_samples_, papers.theta_samples_)
-
-
-@in_one_test("wrong", ["papers", 3.0, ["k1__constant_value"]])
-def test_priors_of_a_wrong_type_are_refused(wrong):
-    with pytest.raises(ValueError, match=r'priors must be a mapping .* "paper", "sparse" or None'):
-        BayesianGPClassifier(priors=wrong).fit(X, X[:, 0] > 0.0)
 
 
 # --- the table ------------------------------------------------------------------------------------

@@ -214,13 +214,13 @@ def check_against_one_for_each_row(approximation, case, rtol):
         *((Laplace().with_tolerance(), name) for name in LOG_CONCAVE if name not in QUADRATIC),
     ],
 )
-def test_inputs_against_a_latent_value_for_each_row(approximation, name):
+def test_sites_of_inputs_give_the_fit_of_a_latent_value_for_each_row(approximation, name):
     """Mode and curvature are the same, whether rows or inputs have the sites."""
     rtol = 1e-9 if name in QUADRATIC else 1e-8
     check_against_one_for_each_row(approximation, CASES[name], rtol)
 
 
-def test_a_softmax_against_a_latent_value_for_each_row():
+def test_softmax_of_inputs_gives_the_fit_of_a_latent_value_for_each_row():
     case = (Softmax(3), LEVELS)
     check_against_one_for_each_row(Laplace().with_tolerance(), case, 1e-8)
     models = forms_of(*case)["weights"], one_for_each_row(*case)
@@ -235,7 +235,7 @@ def test_a_softmax_against_a_latent_value_for_each_row():
     assert of_inputs.half_log_det_B == pytest.approx(of_rows.half_log_det_B, rel=1e-8)
 
 
-def test_gaussian_rows_against_the_density_of_their_targets():
+def test_evidence_of_gaussian_rows_equals_the_density_of_their_targets():
     """Rows of weight one, without the package's matrices."""
     rows = TrainingRows.of(KERNEL, X, None, NUMBERS)
     model = model_of(rows, Gaussian(0.6), NUMBERS)
@@ -258,7 +258,7 @@ def test_gaussian_rows_against_the_density_of_their_targets():
         (Laplace(), (Softmax(3), LEVELS), "rows repeated, apart"),
     ],
 )
-def test_gradients_against_finite_differences(approximation, case, form):
+def test_gradients_with_repeated_rows_equal_finite_differences(approximation, case, form):
     check_gradient(approximation.with_tolerance(), forms_of(*case)[form])
 
 
@@ -270,7 +270,7 @@ def check_gradient(approximation, model):
     assert relative_error(approximation.gradient(model, fit), expected) < 1e-6
 
 
-def test_gradient_of_a_laplace_approximation_with_student_t_noise():
+def test_laplace_gradient_with_student_t_noise_equals_finite_differences():
     """Some inputs have rows so far apart that their product is not concave at the mode."""
     y = np.where(np.arange(18) % 5 == 0, NUMBERS + 6.0, NUMBERS)
     model = forms_of(StudentT(0.5, 4.0), y)["rows repeated, apart"]
@@ -304,7 +304,7 @@ COUNTS = {
 @in_one_test("likelihood", [Probit(), Logit()])
 @in_one_test("counts", COUNTS.values(), COUNTS)
 @in_one_test("theta", [(0.0, 0.0), (0.9, -0.7), (4.0, 1.0), (4.0, -3.0)])
-def test_many_trials_need_few_sweeps(likelihood, counts, theta):
+def test_ep_of_many_trials_needs_few_sweeps(likelihood, counts, theta):
     model = trials(likelihood, counts)
     # Beyond a tolerance of 1e-6, rounding is what moves the sites of 5000 trials.
     tight = EP().with_tolerance() if counts.sum(axis=1).max() <= 100.0 else EP(tol=1e-6)
@@ -344,7 +344,9 @@ TRIALS = [
 @in_one_test(("likelihood", "y", "offset", "weight"),
              [*((*case, WEIGHTS) for case in ONE_PLACE.values()), *TRIALS])  # fmt: skip
 @in_one_test("log_constant", [-2.0, 0.9, 4.0])
-def test_one_input_with_many_rows_is_an_integral(likelihood, y, offset, weight, log_constant):
+def test_evidence_of_one_input_with_many_rows_equals_an_integral(
+    likelihood, y, offset, weight, log_constant
+):
     ones = np.tile(PLACES[:1], (len(y), 1))
     columns = [y] if offset is None else [y, offset]
     rows = TrainingRows.of(KERNEL, ones, weight, *columns)
@@ -359,7 +361,7 @@ def test_one_input_with_many_rows_is_an_integral(likelihood, y, offset, weight, 
 
 
 @in_one_test("name", ["probit", "logit", "poisson", "negative binomial", "student t", "ordinal"])
-def test_two_inputs_with_several_rows_against_an_integral(name):
+def test_ep_of_two_inputs_with_several_rows_is_near_an_integral(name):
     """EP is near, and its correction nearer."""
     likelihood, y, offset = CASES[name]
     two = np.flatnonzero(PLACE < 2)
@@ -428,7 +430,7 @@ class TestLeaveOneOut:
         of_rows = np.array([one, second, one, one, third])
         return whole - of_rows, whole - np.array([self.evidence([0, 1, 1]), second, third])
 
-    def test_of_equal_rows_one_is_left_out_and_of_a_weighted_row_all(self):
+    def test_one_of_equal_rows_or_a_whole_weighted_row_is_left_out(self):
         of_rows, of_weighted = self.without_each()
         result = leave_one_out(*self.repeated())
         assert_allclose(result.elpd_i, of_rows, atol=0.08)
@@ -438,7 +440,7 @@ class TestLeaveOneOut:
         assert_allclose(result.elpd_i, of_weighted, atol=0.16)
         assert len(result.elpd_i) == len(result.pareto_k) == 3
 
-    def test_with_f_integrated_out_both_are_exact(self):
+    def test_integrated_leave_one_out_is_exact_at_one_theta(self):
         """Theta is the same in all draws, so that weights are equal."""
         of_rows, of_weighted = self.without_each()
         repeated = leave_one_out(*self.repeated(), method="integrated")
@@ -448,7 +450,7 @@ class TestLeaveOneOut:
             result = leave_one_out(model, draws, given, shift, method="integrated")
             assert_allclose(result.elpd_i, of_weighted + shift * given.weight, rtol=1e-8)
 
-    def test_the_draws_are_used_as_arviz_uses_them(self):
+    def test_psis_agrees_with_arviz(self):
         model, draws, given = self.repeated()
         _, _, weighted = self.weighted()
         inputs = {tuple(x): i for i, x in enumerate(model.covariance.X)}
@@ -480,7 +482,7 @@ class TestLeaveOneOut:
 
 
 @in_one_test("n_functions", [1, 3])
-def test_draws_at_the_models_own_inputs_are_the_draws(n_functions):
+def test_draws_at_the_inputs_of_the_model_are_returned_unchanged(n_functions):
     likelihood = Probit() if n_functions == 1 else Softmax(3)
     model = forms_of(likelihood, SIGNS if n_functions == 1 else LEVELS)["weights"]
     theta = np.repeat([KERNEL_THETA, KERNEL_THETA + 0.3], 3, axis=0)

@@ -68,7 +68,7 @@ def raise_if_called(*args, **kwargs):
 
 
 @every_family
-def test_the_density_is_that_of_the_log(distribution):
+def test_density_on_the_log_scale_has_the_mass_of_the_prior(distribution):
     """P(a < log x < b) from the density on the log scale against the distribution of x."""
     prior = single(distribution)
     a, b = np.log(distribution.ppf([0.2, 0.7]))
@@ -77,7 +77,7 @@ def test_the_density_is_that_of_the_log(distribution):
 
 
 @every_closed_family
-def test_closed_form_is_that_of_scipy(family):
+def test_closed_form_log_density_equals_scipys(family):
     rng = np.random.default_rng(11)
     for a, b, scale in rng.gamma(2.0, size=(12, 3)):
         distribution = family(a, b, scale)
@@ -91,7 +91,7 @@ def test_closed_form_is_that_of_scipy(family):
 
 
 @every_closed_family
-def test_closed_form_is_that_of_scipy_up_to_the_limits(family):
+def test_closed_form_log_density_equals_scipys_up_to_the_limits(family):
     distribution = family(1.2, 3.0, 0.7)
     u = np.r_[np.linspace(-LOG_SCALE_LIMIT, LOG_SCALE_LIMIT, 41), np.log([0.6, 0.9, 3.1])]
     expected = log_density_by_scipy(distribution, u)
@@ -101,7 +101,7 @@ def test_closed_form_is_that_of_scipy_up_to_the_limits(family):
 
 
 @in_one_test("distribution", CLOSED_FORMS.values(), ids=CLOSED_FORMS)
-def test_closed_form_does_without_scipy(monkeypatch, distribution):
+def test_closed_form_log_density_makes_no_call_of_scipy(monkeypatch, distribution):
     prior = single(distribution)
     with monkeypatch.context() as patched:
         patched.setattr(stats.rv_continuous, "logpdf", raise_if_called)
@@ -127,7 +127,7 @@ def test_extreme_parameters_neither_warn_nor_fail(distribution):
     assert not np.any(value == np.inf)
 
 
-def test_a_family_that_bears_the_name_of_another_is_not_taken_for_it():
+def test_family_with_a_familiar_name_does_not_get_its_closed_form():
     class Impostor(stats.rv_continuous):
         def _pdf(self, x):
             return 0.5 * x
@@ -141,7 +141,7 @@ def test_a_family_that_bears_the_name_of_another_is_not_taken_for_it():
                                -np.inf, np.nan])  # fmt: skip
 @in_one_test("other", [FAMILIES["gamma"], FAMILIES["halfcauchy"], FAMILIES["fisk"]],
                          ids=["gamma", "halfcauchy", "fisk"])  # fmt: skip
-def test_beyond_the_range_of_doubles_there_is_no_mass(u, other):
+def test_prior_density_is_zero_beyond_the_range_of_doubles(u, other):
     prior = HyperPrior(["a", "b"], {"a": stats.gamma(1.1, scale=10.0), "b": other})
     theta = np.array([0.0, u])
     assert prior.log_prob(theta) == -np.inf
@@ -153,14 +153,14 @@ def test_beyond_the_range_of_doubles_there_is_no_mass(u, other):
     assert np.isfinite(prior.gradient(batch)).all()
 
 
-def test_far_out_but_within_the_limit_the_tail_remains():
+def test_prior_tail_is_finite_within_the_limit():
     prior = HyperPrior(["a"] * 4, {"a": stats.gamma(1.1, scale=10.0)})
     theta = np.full(4, LOG_SCALE_LIMIT)
     for signs in ([-1, -1, -1, -1], [1, 1, 1, 1], [1, -1, 1, -1]):
         assert np.isfinite(prior.log_prob(theta * signs))
 
 
-def test_outside_a_bounded_support_there_is_no_mass():
+def test_prior_density_is_zero_outside_a_bounded_support():
     prior = single(stats.uniform(0.5, 1.5))
     assert prior.log_prob(np.log([0.4])) == -np.inf
     assert prior.log_prob(np.log([2.1])) == -np.inf
@@ -169,13 +169,13 @@ def test_outside_a_bounded_support_there_is_no_mass():
     assert_array_equal(prior.gradient(np.log([[0.4], [1.0], [2.1]])), [[0], [1], [0]])
 
 
-def test_a_support_beyond_the_limit_has_no_mass():
+def test_prior_with_support_beyond_the_limit_has_no_mass():
     prior = single(stats.uniform(1e30, 1e30))
     assert prior.log_prob(np.array([LOG_SCALE_LIMIT])) == -np.inf
     assert prior.log_prob(np.array([69.5])) == -np.inf
 
 
-def test_no_hyper_parameters():
+def test_prior_of_no_hyper_parameters_has_log_density_zero():
     prior = HyperPrior((), {})
     assert prior.log_prob(np.empty(0)) == 0.0
     assert prior.gradient(np.empty(0)).shape == (0,)
@@ -189,7 +189,7 @@ def test_no_hyper_parameters():
 
 
 @every_family
-def test_gradient(distribution):
+def test_gradient_of_the_log_prior_equals_finite_differences(distribution):
     prior = single(distribution)
     for u in np.log(distribution.ppf([0.02, 0.3, 0.6, 0.98])):
         theta = np.array([u])
@@ -203,7 +203,7 @@ def test_gradient(distribution):
 @in_one_test("distribution", [stats.beta(2.0, 1.5), stats.gamma(2.0, loc=0.05),
                                           stats.triang(0.3, loc=0.5)],
                          ids=["beta", "gamma with loc", "triang"])  # fmt: skip
-def test_numerical_gradient_next_to_the_ends_of_the_support(distribution):
+def test_numerical_gradient_is_finite_next_to_the_ends_of_the_support(distribution):
     prior = single(distribution)
     for end, inwards in zip(distribution.support(), (0.05, -0.05), strict=True):
         if 0.0 < end < np.inf:
@@ -212,7 +212,7 @@ def test_numerical_gradient_next_to_the_ends_of_the_support(distribution):
             assert_allclose(prior.gradient(theta), expected, rtol=1e-4)
 
 
-def test_value_and_gradient_are_those_of_the_single_calls():
+def test_value_and_gradient_equal_the_single_calls():
     prior, batch = mixed(), mixed_draws(4)
     for theta in (batch, batch[0]):
         value, gradient = prior.value_and_gradient(theta)
@@ -225,7 +225,7 @@ def test_value_and_gradient_are_those_of_the_single_calls():
 # --- batches --------------------------------------------------------------------------------------
 
 
-def test_a_batch_equals_its_rows():
+def test_prior_of_a_batch_equals_that_of_its_rows():
     prior, batch = mixed(), mixed_draws(6)
     batch[2, 5] = 60.0
     batch[4, 0] = np.nan
@@ -239,7 +239,7 @@ def test_a_batch_equals_its_rows():
         assert_allclose(gradient[i], slope, rtol=1e-13, atol=1e-13)
 
 
-def test_independent_components_add_up_wherever_their_names_stand():
+def test_log_prior_is_the_sum_of_components_in_any_order():
     batch = mixed_draws(5)
     laws = [*FAMILIES.values(), *FAMILIES.values()]
     expected = sum(log_density_by_scipy(law, u) for law, u in zip(laws, batch.T, strict=True))
@@ -250,13 +250,13 @@ def test_independent_components_add_up_wherever_their_names_stand():
 
 
 @in_one_test("rows", [0, 2])
-def test_a_batch_without_a_row_inside(rows):
+def test_prior_of_a_batch_outside_the_support_is_minus_infinity(rows):
     value, gradient = mixed().value_and_gradient(np.full((rows, 2 * len(FAMILIES)), 60.0))
     assert_array_equal(value, np.full(rows, -np.inf))
     assert_array_equal(gradient, np.zeros((rows, 2 * len(FAMILIES))))
 
 
-def test_arguments_are_left_alone_and_results_are_fresh():
+def test_hyperprior_neither_changes_arguments_nor_reuses_results():
     prior, batch = mixed(), mixed_draws(3)
     before = batch.copy()
     first = prior.value_and_gradient(batch)[1]
@@ -269,13 +269,13 @@ def test_arguments_are_left_alone_and_results_are_fresh():
 
 
 @every_family
-def test_draws_follow_the_distribution(distribution):
+def test_draws_of_theta_follow_the_prior(distribution):
     prior = HyperPrior(["x"] * 1500, {"x": distribution})
     x = np.exp(prior.sample(np.random.default_rng(5)))
     assert stats.kstest(x, distribution.cdf).pvalue > P_LIMIT
 
 
-def test_draws_put_each_component_in_its_place():
+def test_draws_of_theta_have_components_in_their_places():
     prior = HyperPrior(
         ["small", "large", "small"],
         {"small": stats.uniform(0.1, 0.1), "large": stats.uniform(100.0, 1.0)},
@@ -287,7 +287,7 @@ def test_draws_put_each_component_in_its_place():
     assert 100.0 <= x[1] <= 101.0
 
 
-def test_a_draw_that_underflows_is_still_a_start():
+def test_draw_that_underflows_is_a_finite_start():
     prior = HyperPrior(["x"] * 500, {"x": stats.gamma(1e-3)})
     theta = prior.sample(np.random.default_rng(0))
     assert theta.min() == -LOG_SCALE_LIMIT
@@ -303,14 +303,14 @@ def test_a_draw_that_underflows_is_still_a_start():
      stats.multivariate_normal(np.zeros(2))],
     ids=["number", "str", "None", "discrete", "not frozen", "not frozen, no shape", "vector"],
 )  # fmt: skip
-def test_what_is_not_a_frozen_continuous_distribution_is_refused(wrong):
+def test_prior_must_be_a_frozen_continuous_distribution(wrong):
     with pytest.raises(ValueError, match=r"priors\['k1__constant_value'\] must be a frozen"):
         HyperPrior(["k1__constant_value"], {"k1__constant_value": wrong})
 
 
 @in_one_test("wrong", [stats.norm(), stats.uniform(-0.1, 1.0), stats.t(3.0),
                                    stats.gamma([1.0, 2.0])])  # fmt: skip
-def test_a_support_that_is_not_positive_is_refused(wrong):
+def test_prior_of_a_positive_hyperparameter_needs_positive_support(wrong):
     with pytest.raises(ValueError, match=r"priors\['x'\] has support .* natural scale"):
         HyperPrior(["x"], {"x": wrong})
 
@@ -318,7 +318,7 @@ def test_a_support_that_is_not_positive_is_refused(wrong):
 # --- hyper-parameters that may be negative --------------------------------------------------------
 
 
-def test_real_hyperparameters_are_sampled_as_they_are():
+def test_real_hyperparameters_are_not_sampled_on_the_log_scale():
     laws = {"a": stats.gamma(1.1, scale=10.0), "b": stats.norm(1.0, 2.0), "c": stats.t(5.0)}
     prior = HyperPrior(["a", "b", "b", "c"], laws, real=["b", "c"])
     assert_array_equal(prior.positive, [True, False, False, False])
@@ -337,7 +337,7 @@ def test_real_hyperparameters_are_sampled_as_they_are():
     assert prior.log_prob(np.array([0.3, 1e9, 0.0, 0.0])) == -np.inf
 
 
-def test_bounds_hold_nearly_all_of_the_prior():
+def test_bounds_of_theta_hold_nearly_all_of_the_prior():
     laws = {"a": stats.gamma(1.1, scale=10.0), "b": stats.norm(1.0, 2.0), "c": stats.uniform(0, 2)}
     prior = HyperPrior(["a", "b", "c"], laws, real=["b"])
     low, high = prior.bounds.T

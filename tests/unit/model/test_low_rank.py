@@ -107,7 +107,7 @@ def low_rank_matrix(cheap, model, theta):
 
 @both
 @every_kernel
-def test_covariance(cheaper, kernel):
+def test_low_rank_covariance_equals_its_dense_formula(cheaper, kernel):
     model = make(kernel)
     cheap, theta = cheaper(model), elsewhere(model)
     prior = cheap.prior_at(theta)
@@ -120,7 +120,7 @@ def test_covariance(cheaper, kernel):
 
 
 @both
-def test_kernel_gradient_is_the_contraction_of_a_dense_matrix(cheaper):
+def test_low_rank_kernel_gradient_equals_a_dense_contraction(cheaper):
     model = make(KERNELS["ard"])
     theta = elsewhere(model)
     prior = cheaper(model).prior_at(theta)
@@ -141,7 +141,7 @@ def test_kernel_gradient_is_the_contraction_of_a_dense_matrix(cheaper):
 
 @both
 @every_likelihood
-def test_like_a_dense_prior_of_the_same_rank(cheaper, name):
+def test_low_rank_prior_agrees_with_a_dense_prior_of_the_same_rank(cheaper, name):
     """The same rows under K^, of which the root is then made."""
     model = make(KERNELS["ard"], name)
     theta = elsewhere(model)
@@ -176,7 +176,7 @@ def test_like_a_dense_prior_of_the_same_rank(cheaper, name):
         (eigen, "ard", "student t"),
     ],
 )
-def test_gradient(cheaper, kernel, name):
+def test_low_rank_evidence_gradient_equals_finite_differences(cheaper, kernel, name):
     model = make(KERNELS[kernel], name)
     cheap, theta = cheaper(model), elsewhere(model)
     approximation = LIKELIHOODS[name][1].with_tolerance()
@@ -188,7 +188,7 @@ def test_gradient(cheaper, kernel, name):
 
 @both
 @in_one_test("name", ["gaussian", "probit", "student t"])
-def test_rows_without_prior_variance(cheaper, name):
+def test_low_rank_prior_handles_rows_without_prior_variance(cheaper, name):
     """A kernel that is zero at the origin, with origins among the chosen rows and the others."""
     model = make(DotProduct(0.5, "fixed") * ConstantKernel(1.0), name)
     X = model.covariance.X.copy()
@@ -206,7 +206,7 @@ def test_rows_without_prior_variance(cheaper, name):
 
 
 @in_one_test("name", ["probit", "student t", "gaussian"])
-def test_length_scales_at_which_rows_see_nothing_of_each_other(name):
+def test_low_rank_prior_handles_length_scales_far_below_distances(name):
     """K^ is then zero for all rows that were not chosen."""
     model = make(None, name)
     cheap, theta = nystrom(model), elsewhere(model)
@@ -220,7 +220,7 @@ def test_length_scales_at_which_rows_see_nothing_of_each_other(name):
 
 
 @every_kernel
-def test_gradient_between_two_sets_of_inputs(kernel):
+def test_cross_covariance_gradient_equals_finite_differences(kernel):
     """Also with more new inputs than others, which are handled in blocks."""
     rng = np.random.default_rng(0)
     covariance = make_covariance(kernel, rng.uniform(size=(5, 2)))
@@ -232,7 +232,7 @@ def test_gradient_between_two_sets_of_inputs(kernel):
     assert_allclose(gradient, expected, atol=1e-9)
 
 
-def test_a_nugget_reaches_the_chosen_rows():
+def test_nugget_of_a_low_rank_prior_reaches_the_chosen_rows_alone():
     """It is noise of these alone: others are known by them."""
     model = make()
     cheap, theta = nystrom(model), elsewhere(model)
@@ -246,7 +246,7 @@ def test_a_nugget_reaches_the_chosen_rows():
     assert not np.allclose(cheap.prior_at(theta).K, some.K, rtol=1e-6)
 
 
-def test_chosen_rows_that_are_equal_count_once():
+def test_low_rank_prior_counts_equal_chosen_rows_once():
     model = make()
     X = model.covariance.X.copy()
     X[[3, 12, 5]] = X[0]  # two of the chosen rows, and another
@@ -265,7 +265,7 @@ def test_chosen_rows_that_are_equal_count_once():
     assert relative_error(approximation.gradient(nystrom(model), fits[0]), expected) < 1e-6
 
 
-def test_a_model_that_has_been_used_travels_as_lightly_as_before():
+def test_pickled_low_rank_model_keeps_no_matrices_after_use():
     model = nystrom(make())
     before = len(pickle.dumps(model))
     root = model.prior_at(elsewhere(model)).root.factor

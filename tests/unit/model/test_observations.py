@@ -96,7 +96,7 @@ def placed(values, i, shape=(N,)):
 
 @every_likelihood
 @every_form
-def test_values_at_f_are_sums_over_rows(likelihood, y, offset, weight):
+def test_derivatives_and_log_prob_are_sums_over_the_rows_of_an_input(likelihood, y, offset, weight):
     observed = Observations(likelihood, y, offset, weight, FIRST)
     rows = row_by_row(likelihood, y, offset, weight)
     at = [(one, np.array([t]), F[[i]] + o, w, i) for one, t, o, w, i in rows]
@@ -132,7 +132,7 @@ def test_values_at_f_are_sums_over_rows(likelihood, y, offset, weight):
 
 @every_likelihood
 @every_form
-def test_columns_of_f_are_taken_one_by_one(likelihood, y, offset, weight):
+def test_totals_of_several_columns_of_f_equal_those_of_each(likelihood, y, offset, weight):
     observed = Observations(likelihood, y, offset, weight, FIRST)
     columns = np.column_stack([F, F[::-1], np.zeros(N), 1.0 + 0.5 * F])
     each = [observed.log_prob(f) for f in columns.T]
@@ -149,7 +149,7 @@ def test_columns_of_f_are_taken_one_by_one(likelihood, y, offset, weight):
 
 @every_likelihood
 @every_form
-def test_where_nothing_is_inferred_there_are_no_derivatives(likelihood, y, offset, weight):
+def test_fixed_likelihoods_have_no_parameter_derivatives(likelihood, y, offset, weight):
     fixed = replace(likelihood, fixed=True) if likelihood.parameters else likelihood
     observed = Observations(fixed, y, offset, weight, FIRST)
     assert [part.shape for part in observed.parameter_derivatives(F)] == [(0, N)] * 3
@@ -157,7 +157,7 @@ def test_where_nothing_is_inferred_there_are_no_derivatives(likelihood, y, offse
 
 
 @every_likelihood
-def test_targets_are_drawn_for_every_row(likelihood, y):
+def test_targets_are_sampled_for_every_row(likelihood, y):
     observed = Observations(likelihood, y, OFFSET, WEIGHT, FIRST)
     drawn = observed.sample(F, np.random.default_rng(1))
     expected = likelihood.sample(F[INPUT] + OFFSET, np.random.default_rng(1))
@@ -185,7 +185,7 @@ class TestSoftmax:
         return table.ravel()
 
     @in_one_test("weight", [None, WEIGHT])
-    def test_rows_add_up(self, weight):
+    def test_softmax_log_prob_is_the_sum_over_rows(self, weight):
         observed, rows = self.observed(weight), self.of_rows(weight)
         close(observed.total(self.f), [w * np.log(p[t]) for w, t, _, p in rows])
         columns = np.column_stack([self.f, 0.3 * self.f])
@@ -206,7 +206,7 @@ class TestSoftmax:
         # The precision of coupled sites is that of the probabilities.
         close(precision, [self.table(w * p, i) for w, t, i, p in rows])
 
-    def test_targets_are_drawn_for_every_row(self):
+    def test_softmax_targets_are_sampled_for_every_row(self):
         drawn = self.observed(WEIGHT).sample(self.f, np.random.default_rng(1))
         at_rows = self.f.reshape(3, N)[:, INPUT].ravel()
         assert_array_equal(drawn, self.likelihood.sample(at_rows, np.random.default_rng(1)))
@@ -318,11 +318,11 @@ SEVERAL_WEIGHTS = [
 @every_three
 @in_one_test("weight", SEVERAL_WEIGHTS)
 @in_one_test("offset", [None, [-1.0, 0.5, 3.0]])
-def test_tilted_integrals_of_log_concave_rows(likelihood, y, weight, offset):
+def test_tilted_integrals_of_log_concave_rows_agree_with_quadrature(likelihood, y, weight, offset):
     check_integrals(likelihood, y, weight, offset)
 
 
-def test_rows_with_bends_far_from_one_another():
+def test_tilted_integrals_of_rows_with_distant_bends_agree_with_quadrature():
     """Two rows of one input, between whose bends there are ten or a hundred standard deviations."""
     for cavities in ([(-3.0, 1.0), (0.0, 10.0)], [(4.0, 0.1)]):
         check_integrals(Logit(), [1.0, -1.0], [1.0, 2.0], [-20.0, 30.0], cavities)
@@ -341,13 +341,13 @@ T_WEIGHTS = [[1.0, 1.0, 1.0], [0.01, 0.02, 0.01], [1.0, 40.0, 1000.0], [24.0, 31
 
 @in_one_test("weight", [*T_WEIGHTS, [7e5, 3e5, 1.0], [1.0, 1.0, 1e6]])
 @in_one_test("offset", [None, [-1.0, 0.5, 3.0]])
-def test_tilted_integrals_of_student_t_rows(weight, offset):
+def test_tilted_integrals_of_student_t_rows_agree_with_quadrature(weight, offset):
     """Many rows together move f by more than ten standard deviations of a narrow cavity."""
     resolved = [cavity for cavity in CAVITIES if cavity[1] >= 1.0 or weight in T_WEIGHTS]
     check_integrals(StudentT(0.5, 4.0), DISAGREEING, weight, offset, resolved)
 
 
-def test_forty_student_t_rows_may_pull_far_from_a_narrow_cavity():
+def test_tilted_integral_of_forty_student_t_rows_agrees_with_quadrature():
     y = 2.0 + np.linspace(-0.5, 0.5, 40)
     check_integrals(StudentT(0.1, 4.0), y, np.ones(40), None, [(0.0, 0.1)])
 
@@ -377,7 +377,7 @@ def values_for_each_row(likelihood, y, offset):
         (StudentT(0.5, 4.0), [-0.9, 0.1, 0.8]),
     ],
 )
-def test_an_integral_takes_no_more_nodes_for_many_rows_than_for_few(likelihood, targets):
+def test_number_of_nodes_does_not_grow_with_the_number_of_rows(likelihood, targets):
     """So that its cost goes with the number of rows, not with the square of it."""
     rng = np.random.default_rng(4)
     few, many = (
@@ -427,7 +427,7 @@ def without_row_variance(likelihood):
 @every_likelihood
 @in_one_test("offset", [None, OFFSET])
 @in_one_test("split", [False, True])
-def test_a_weight_is_a_number_of_rows_and_may_be_split(likelihood, y, offset, split):
+def test_weights_equal_numbers_of_rows_and_may_be_split(likelihood, y, offset, split):
     rng = np.random.default_rng(2)
     times = rng.integers(1, 6, N_ROWS)
     likelihood, rows = without_row_variance(likelihood), np.repeat(np.arange(N_ROWS), times)
@@ -447,7 +447,7 @@ def test_a_weight_is_a_number_of_rows_and_may_be_split(likelihood, y, offset, sp
 
 
 @every_likelihood
-def test_one_weighted_row_for_each_input_needs_no_first(likelihood, y):
+def test_single_weighted_rows_need_no_first(likelihood, y):
     likelihood = without_row_variance(likelihood)
     y, offset, weight = y[:N], OFFSET[:N], 1.0 + WEIGHT[:N]
     alone = Observations(likelihood, y, offset, weight)
@@ -458,7 +458,7 @@ def test_one_weighted_row_for_each_input_needs_no_first(likelihood, y):
 
 
 @every_likelihood
-def test_first_rows_of_single_rows_change_nothing(likelihood, y):
+def test_first_changes_nothing_if_inputs_have_single_rows(likelihood, y):
     likelihood = without_row_variance(likelihood)
     y, offset = y[:N], OFFSET[:N]
     check_same(
@@ -468,7 +468,7 @@ def test_first_rows_of_single_rows_change_nothing(likelihood, y):
 
 
 @every_likelihood
-def test_an_input_with_one_row_of_weight_one_has_the_closed_form(likelihood, y):
+def test_single_row_among_repeated_rows_has_the_closed_form(likelihood, y):
     """Bit for bit, though others have several rows; Gaussian rows go by their weighted mean."""
     observed = Observations(likelihood, y, OFFSET, WEIGHT, FIRST)
     alone = np.array([0, 3])
@@ -496,19 +496,19 @@ class TestRowsAndInputs:
     several = Observations(Probit(), SIGNS, OFFSET, WEIGHT, FIRST)
     plain = Observations(Probit(), SIGNS)
 
-    def test_every_row_knows_its_input(self):
+    def test_input_of_row_has_the_input_of_every_row(self):
         assert_array_equal(self.several.input_of_row, INPUT)
         assert_array_equal(self.plain.input_of_row, np.arange(N_ROWS))
         assert self.several.n_inputs == N
         assert self.plain.n_inputs == len(self.several) == N_ROWS
 
-    def test_several_means_rows_or_weights(self):
+    def test_has_repeats_is_true_for_repeated_rows_or_weights(self):
         assert self.several.has_repeats
         assert replace(self.several, weight=None).has_repeats
         assert replace(self.plain, weight=WEIGHT).has_repeats
         assert not replace(self.plain, offset=OFFSET).has_repeats
 
-    def test_signs_of_a_probit_are_known_only_of_plain_rows(self):
+    def test_probit_signs_exist_only_for_unweighted_single_rows(self):
         assert_array_equal(self.plain.probit_signs(), SIGNS)
         assert self.several.probit_signs() is None
         assert replace(self.several, weight=None).probit_signs() is None
@@ -517,7 +517,7 @@ class TestRowsAndInputs:
 
     @every_likelihood
     @in_one_test("inputs", [[4, 1], [0, 3], [0, 3, 5], [5], [2, 0, 4, 1, 3, 5], [1, 1]])
-    def test_some_inputs_have_what_they_had_among_all(self, likelihood, y, inputs):
+    def test_of_inputs_keeps_the_observations_of_each_input(self, likelihood, y, inputs):
         inputs = np.array(inputs)
         every = Observations(likelihood, y, OFFSET, WEIGHT, FIRST)
         some = every.of_inputs(inputs)

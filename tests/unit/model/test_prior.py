@@ -68,7 +68,7 @@ def X_new():
     return np.random.default_rng(1).uniform(size=(5, 2))
 
 
-def test_root(prior):
+def test_root_times_its_transpose_is_K(prior):
     """It is the Cholesky factor where K has one."""
     R, pivots = prior.root.factor, prior.root.pivots
     assert prior.rank == len(np.unique(prior.covariance.X, axis=0))
@@ -82,7 +82,7 @@ def test_root(prior):
 
 
 @in_one_test("shape", [(), (3,)])
-def test_whitening_and_back(prior, shape):
+def test_whitening_inverts_unwhitening(prior, shape):
     v = np.random.default_rng(2).standard_normal((prior.rank, *shape))
     f = prior.unwhiten(v)
     assert f.shape == (N, *shape)
@@ -90,7 +90,7 @@ def test_whitening_and_back(prior, shape):
     assert_allclose(prior.whiten(f), v, atol=1e-10)
 
 
-def test_whitening_by_input(prior):
+def test_whitening_by_input_draws_what_K_does_not_determine(prior):
     """Inputs that determine nothing have draws of their own: for them any v will do."""
     f, pivots = prior.sample(np.random.default_rng(2)), prior.root.pivots
     one, other = (prior.whiten_by_input(f, np.random.default_rng(seed)) for seed in (0, 1))
@@ -105,7 +105,7 @@ def test_whitening_by_input(prior):
         assert kstest(np.ravel(many), "norm").pvalue > 1e-4
 
 
-def test_products_with_the_root(prior):
+def test_products_with_the_root_equal_dense_products(prior):
     R, rng = prior.root.factor, np.random.default_rng(8)
     weight, A = rng.standard_normal(N), rng.standard_normal((prior.rank, prior.rank))
     A += A.T
@@ -121,7 +121,7 @@ def test_products_with_the_root(prior):
     assert_allclose(prior.solve_with_precision(weight, g), expected, atol=1e-10)
 
 
-def test_derivatives_of_the_root(prior):
+def test_derivatives_of_the_root_equal_finite_differences(prior):
     """Forward by differences, and backward as the transpose of that."""
 
     def root(theta):
@@ -135,7 +135,7 @@ def test_derivatives_of_the_root(prior):
     assert_allclose(prior.root_gradient(R_bar), expected, rtol=1e-6, atol=1e-8)
 
 
-def test_contraction_by_the_root(prior):
+def test_contraction_by_the_root_equals_finite_differences(prior):
     """With a symmetric G that a root sees only in parts."""
     rng, R = np.random.default_rng(9), prior.root.factor
     G = rng.standard_normal((N, N))
@@ -148,7 +148,7 @@ def test_contraction_by_the_root(prior):
     assert_allclose(prior.contract(G), expected, rtol=1e-7, atol=1e-7)
 
 
-def test_variances_and_inverse_given_sites(prior):
+def test_variances_and_inverse_given_sites_equal_dense_formulas(prior):
     noise = np.linspace(0.3, 2.0, N)
     R, E = prior.root.factor, np.linalg.inv(prior.K + np.diag(noise))
     factor = prior.whitened_factor(noise**-0.5)
@@ -164,7 +164,7 @@ def test_variances_and_inverse_given_sites(prior):
     assert_allclose(variance, sigma.diagonal(), atol=1e-12)
 
 
-def test_a_kernel_in_single_precision_has_a_root():
+def test_K_in_single_precision_has_a_root():
     """Its rounding errors make eigenvalues of -1e-7, which are no fault of the kernel."""
     X = np.random.default_rng(0).uniform(size=(60, 2))
     K = (ConstantKernel(2.0) * RBF(0.6))(X).astype(np.float32).astype(float)
@@ -183,18 +183,18 @@ def test_a_kernel_in_single_precision_has_a_root():
     ],
     ids=["indefinite", "negative", "no numbers", "infinite", "zero"],
 )
-def test_what_is_no_covariance_has_no_root(K):
+def test_matrix_that_is_no_covariance_has_no_root(K):
     with pytest.raises(NotPositiveDefiniteError):
         GaussianPrior(GivenCovariance(K), NO_THETA).factorize()
 
 
-def test_log_density(regular):
+def test_log_density_of_f_equals_scipys(regular):
     f = np.random.default_rng(3).standard_normal(N)
     expected = multivariate_normal(np.zeros(N), regular.K).logpdf(f)
     assert regular.log_prob(f) == pytest.approx(expected, rel=1e-8)
 
 
-def test_conditioning_is_the_textbook_formula(prior, X_new):
+def test_conditional_moments_equal_the_textbook_formula(prior, X_new):
     f = some_functions(prior)
     cross = prior.covariance.cross(prior.theta, X_new)
     square = prior.covariance.square(prior.theta, X_new)
@@ -209,7 +209,7 @@ def test_conditioning_is_the_textbook_formula(prior, X_new):
     assert_allclose(joint.diagonal(), var, atol=1e-12)
 
 
-def test_at_the_training_inputs_nothing_is_left_to_know():
+def test_conditional_variance_at_the_training_inputs_is_zero():
     X = np.random.default_rng(0).uniform(size=(40, 2))
     covariance = make_covariance(ConstantKernel(2.0) * Matern(0.6, nu=0.5), X)
     prior = GaussianPrior(covariance, covariance.start)
@@ -222,7 +222,7 @@ def test_at_the_training_inputs_nothing_is_left_to_know():
     assert (var >= 0.0).all()  # a variance must not go below zero
 
 
-def test_draws_have_mean_zero_and_covariance_K(prior):
+def test_draws_of_f_have_mean_zero_and_covariance_K(prior):
     n_draws = 100_000
     f = prior.sample(np.random.default_rng(6), n_draws)
     assert f.shape == (N, n_draws)
@@ -236,7 +236,7 @@ def test_draws_have_mean_zero_and_covariance_K(prior):
     assert np.abs(z_square).max() < Z_LIMIT
 
 
-def test_one_factorization_serves_everything(regular, X_new):
+def test_prior_factorizes_K_once(regular, X_new):
     f = np.ones(N)
     with count_operations() as count:
         assert regular.factorize() is regular
@@ -247,7 +247,7 @@ def test_one_factorization_serves_everything(regular, X_new):
     assert count.per(N).cholesky == 1.0
 
 
-def test_pickles_leave_the_matrices_behind(prior):
+def test_pickled_prior_keeps_no_matrices(prior):
     expected = prior.root.factor
     restored = pickle.loads(pickle.dumps(prior))
     assert set(vars(restored)) == {"covariance", "theta", "matrix"}
@@ -266,14 +266,14 @@ def test_pickles_leave_the_matrices_behind(prior):
     ],
     ids=["factor", "determinant", "solution", "inverse", "density"],
 )
-def test_a_singular_matrix_says_that_it_has_no_inverse(singular, asked):
+def test_singular_K_is_refused_where_an_inverse_is_needed(singular, asked):
     message = f"K has the rank {singular.rank}, and {N} rows: its inverse does not exist"
     with pytest.raises(NotPositiveDefiniteError, match=message):
         asked(singular)
 
 
 @in_one_test("root_precision", [np.full(N, 1.7), np.linspace(0.3, 1.7, N)])
-def test_smoothed_factor_for_equal_and_unequal_precisions(prior, root_precision):
+def test_smoothed_factor_equals_the_dense_cholesky_factor(prior, root_precision):
     """Also with the same precision everywhere, which takes another way."""
     B = np.eye(N) + root_precision[:, None] * prior.K * root_precision
     assert_allclose(prior.smoothed_factor(root_precision), np.linalg.cholesky(B), atol=1e-10)

@@ -57,7 +57,7 @@ def hierarchical(theta):
 # --- density --------------------------------------------------------------------------------------
 
 
-def test_the_density_is_that_of_the_hierarchy(prior, draws):
+def test_sparse_prior_density_equals_that_of_the_hierarchy(prior, draws):
     far = np.array([[0.0, 30.0, -30.0, 1.0, 20.0], [1.0, -20.0, -20.0, 0.0, -40.0]])
     theta = np.concatenate([draws[:200], far])
     expected = [hierarchical(row) for row in theta]
@@ -65,7 +65,7 @@ def test_the_density_is_that_of_the_hierarchy(prior, draws):
     assert prior.names == (*NAMES, "shrinkage")
 
 
-def test_gradient_and_curvature(prior, draws):
+def test_sparse_prior_gradient_and_curvature_equal_finite_differences(prior, draws):
     for theta in draws[:20]:
         value, gradient = prior.value_and_gradient(theta)
         assert value == pytest.approx(prior.log_prob(theta), rel=1e-14)
@@ -75,7 +75,7 @@ def test_gradient_and_curvature(prior, draws):
         assert_allclose(prior.curvature(theta), np.maximum(-second, 0.0), rtol=1e-5, atol=1e-8)
 
 
-def test_a_batch_equals_its_rows(prior, draws):
+def test_sparse_prior_of_a_batch_equals_that_of_its_rows(prior, draws):
     batch = draws[:5].copy()
     batch[1, 1], batch[3, -1] = LOG_SCALE_LIMIT + 1.0, np.nan
     value, gradient = prior.value_and_gradient(batch)
@@ -86,7 +86,7 @@ def test_a_batch_equals_its_rows(prior, draws):
         assert_allclose(gradient[row], slope, rtol=1e-13)
 
 
-def test_it_depends_on_lengths_in_units_of_the_width_alone(prior, draws):
+def test_sparse_prior_depends_on_lengths_in_units_of_column_widths(prior, draws):
     other = HyperPrior(NAMES, prior.distributions, shrunk={"k2__length_scale": [5e4, 3e-6]})
     shift = np.array([0.0, np.log(1e5), np.log(1e-6), 0.0, 0.0])
     assert_allclose(other.log_prob(draws + shift), prior.log_prob(draws), rtol=1e-11)
@@ -106,7 +106,7 @@ def test_kernels_of_several_classes_share_one_tau():
 # --- margins and draws ----------------------------------------------------------------------------
 
 
-def test_draws_follow_the_margins(prior, draws):
+def test_draws_of_the_sparse_prior_follow_its_margins(prior, draws):
     """And, given tau, the half-Cauchy distribution: both length-scales, independently."""
     for j, law in enumerate(prior.laws):
         assert stats.kstest(np.exp(draws[:, j]), law.cdf).pvalue > P_LIMIT
@@ -118,7 +118,7 @@ def test_draws_follow_the_margins(prior, draws):
 
 
 @in_one_test("log_length", [-12.0, -1.0, 0.2, 1.1, 1.1512925464970228, 1.2, 4.0, 12.0])
-def test_the_margin_is_the_integral_over_tau(prior, log_length):
+def test_margin_of_a_length_scale_is_the_integral_over_tau(prior, log_length):
     """The one at the median, in units of the width, is where its formula is 0 / 0."""
     length, law = WIDTHS[0] * np.exp(log_length), prior.laws[1]
 
@@ -134,7 +134,7 @@ def test_the_margin_is_the_integral_over_tau(prior, log_length):
     assert law.logpdf(length) == pytest.approx(np.log(expected), abs=1e-7)
 
 
-def test_quantiles_of_the_margin(prior):
+def test_quantiles_of_the_margin_invert_its_distribution_function(prior):
     law = prior.laws[2]
     q = np.array([1e-12, 1e-6, 0.05, 0.4999, 0.5, 0.95, 1.0 - 1e-6])
     assert_allclose(law.cdf(law.ppf(q)), q, rtol=1e-9)
@@ -145,13 +145,13 @@ def test_quantiles_of_the_margin(prior):
     assert pickle.loads(pickle.dumps(law)).ppf(0.3) == law.ppf(0.3)
 
 
-def test_bounds_hold_nearly_all_draws(prior, draws):
+def test_bounds_of_the_sparse_prior_hold_all_draws(prior, draws):
     low, high = prior.bounds.T
     assert np.all((low < draws.min(axis=0)) & (draws.max(axis=0) < high))
     assert_allclose(prior.laws[1].cdf(np.exp(low[1])), 1e-12, rtol=1e-6)
 
 
-def test_description_lists_length_scales(prior):
+def test_description_of_theta_lists_length_scales_and_shrinkage(prior):
     found = prior.describe(np.log([4.0, 0.5, 2.0, 0.3, 0.1]))
     assert found["k2__length_scale"] == pytest.approx([0.5, 2.0])
     assert found["shrinkage"] == pytest.approx(0.1)
@@ -160,7 +160,7 @@ def test_description_lists_length_scales(prior):
 # --- widths ---------------------------------------------------------------------------------------
 
 
-def test_widths_of_columns():
+def test_column_widths_are_twice_the_largest_distance_from_the_median():
     X = np.random.default_rng(0).uniform(size=(50, 4)) * [1.0, 100.0, 1.0, 1.0]
     X[:, 2], X[:, 3] = 7.0, np.arange(50) % 10 == 0
     widths = column_widths(X)
@@ -179,7 +179,7 @@ def sparse(kernel, priors="sparse", likelihood=None):
     return default_hyperprior(make_covariance(kernel, X), likelihood or Probit(), priors)
 
 
-def test_all_length_scales_per_feature_shrink_together_and_others_keep_their_priors():
+def test_only_length_scales_per_feature_have_the_sparse_prior():
     lengths = np.array([1.0, 2.0])
     kernel = ConstantKernel() * RBF(lengths) + Matern(lengths) + RBF(1.0) + WhiteKernel()
     kernel += Matern(lengths, "fixed")
@@ -191,7 +191,7 @@ def test_all_length_scales_per_feature_shrink_together_and_others_keep_their_pri
         assert law.ppf(0.3) == usual.distributions[name].ppf(0.3)
 
 
-def test_a_mapping_may_name_the_length_scales():
+def test_mapping_of_priors_may_make_length_scales_sparse():
     given = {"k2__length_scale": "sparse", "noise_scale": GAMMA}
     prior = sparse(default_kernel(2, ard=True), given, Gaussian())
     assert prior.distributions["noise_scale"] is GAMMA
@@ -209,12 +209,12 @@ def test_a_mapping_may_name_the_length_scales():
         (default_kernel(2, ard=True), {"k1__constant_value": "sparse"}),
     ],
 )
-def test_a_kernel_without_length_scales_per_feature_is_refused(kernel, priors):
+def test_sparse_prior_refuses_a_kernel_without_length_scales_per_feature(kernel, priors):
     with pytest.raises(ValueError, match=r"priors=.*sparse.* every feature.*kernel=.*ard=True"):
         sparse(kernel, priors)
 
 
-def test_table_has_each_length_scale_and_the_shrinkage():
+def test_table_of_priors_has_each_length_scale_and_the_shrinkage():
     table = sparse(default_kernel(2, ard=True)).table
     assert list(table) == [
         "k1__constant_value", "k2__length_scale[0]", "k2__length_scale[1]", "shrinkage",

@@ -75,7 +75,7 @@ def problem(name, likelihood="probit"):
 
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-def test_evidence_and_its_gradient(name, likelihood):
+def test_evidence_and_gradient_under_singular_K_agree_with_a_little_noise(name, likelihood):
     """As with K and a little noise, which every matrix has an inverse with."""
     model, theta = problem(name, likelihood)
     approximation = LIKELIHOODS[likelihood][1].with_tolerance()
@@ -93,7 +93,7 @@ def test_evidence_and_its_gradient(name, likelihood):
 
 
 @every_problem
-def test_both_ways_to_a_gaussian_agree(name):
+def test_whitened_and_plain_gaussians_agree(name):
     model, theta = problem(name)
     prior, rng = model.prior_at(theta), np.random.default_rng(5)
     sites = Sites(rng.standard_normal(N), rng.gamma(1.0, size=N))
@@ -131,7 +131,7 @@ def X_of(name):
 
 
 @every_problem
-def test_draws_of_both_ways_have_the_moments_of_q(name):
+def test_draws_of_whitened_and_plain_gaussians_have_the_moments_of_q(name):
     model, theta = problem(name)
     prior, rng = model.prior_at(theta), np.random.default_rng(6)
     sites = Sites(rng.standard_normal(N), rng.gamma(1.0, size=N))
@@ -147,7 +147,7 @@ def test_draws_of_both_ways_have_the_moments_of_q(name):
             assert np.abs((z**2).mean(axis=1) - 1.0).max() * np.sqrt(f.shape[1] / 2.0) < 5.0
 
 
-def test_full_rank_with_pivots_in_another_order():
+def test_nearly_singular_K_of_full_rank_has_an_accurate_root():
     """Its Cholesky factor has a pivot that is no better than rounding, its root has not."""
     X = np.array([[0.0], [1.0], [1.0 + 2e-6], [0.5], [2.0]])
     covariance = make_covariance(ConstantKernel() * Matern(1.0, nu=2.5), X)

@@ -64,7 +64,7 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_pieces_give_what_one_call_gives(name, brief, monkeypatch):
+def test_routines_in_pieces_equal_those_in_one_call(name, brief, monkeypatch):
     in_pieces = OPERATIONS[name](np.ndarray)
     monkeypatch.undo()
     at_once = OPERATIONS[name](np.ndarray)
@@ -90,7 +90,7 @@ class Watched(np.ndarray):
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_no_call_does_much_at_once(name, brief, monkeypatch):
+def test_work_of_each_call_of_lapack_is_bounded(name, brief, monkeypatch):
     """Python can act on a signal between two calls, and the work of each call is bounded."""
 
     def watched(routine):

@@ -38,7 +38,7 @@ def right_hand_sides():
 
 @in_one_test("order", ORDERS)
 @in_one_test("n", [1, 7, 150, 300])  # beyond the block size of LAPACK, and our own
-def test_cholesky_is_numpys_and_leaves_its_argument_alone(n, order):
+def test_cholesky_equals_numpys_and_keeps_its_argument(n, order):
     A = spd(n).copy(order=order)
     before = A.copy()
     L = linalg.cholesky(A)
@@ -53,7 +53,7 @@ def test_cholesky_is_numpys_and_leaves_its_argument_alone(n, order):
 
 
 @in_one_test("transpose", [False, True])
-def test_solve_lower(right_hand_sides, transpose):
+def test_solve_lower_equals_numpys_solve(right_hand_sides, transpose):
     L = factor(7)
     matrix = L.T if transpose else L
     for B in right_hand_sides:
@@ -67,7 +67,7 @@ def test_solve_lower(right_hand_sides, transpose):
         assert np.shares_memory(in_place, B) or not B.flags.f_contiguous
 
 
-def test_cholesky_solve(right_hand_sides):
+def test_cholesky_solve_equals_numpys_solve(right_hand_sides):
     L = factor(7)
     for B in right_hand_sides:
         before = B.copy()
@@ -78,7 +78,7 @@ def test_cholesky_solve(right_hand_sides):
 
 
 @in_one_test("n", [1, 7, 64, 65, 129, 300])  # halves are inverted from 65 on
-def test_lower_inverse(n):
+def test_lower_inverse_times_the_factor_is_the_identity(n):
     L = factor(n)
     before = L.copy()
     inverse = linalg.lower_inverse(L)
@@ -91,7 +91,7 @@ def test_lower_inverse(n):
 
 @in_one_test("n", [1, 7, 150])
 @in_one_test("overwrite", [False, True])
-def test_lower_gram_is_the_lower_triangle(n, overwrite):
+def test_lower_gram_equals_the_lower_triangle_of_the_product(n, overwrite):
     L = factor(n)
     before = L.copy()
     gram = linalg.lower_gram(L, overwrite=overwrite)
@@ -115,14 +115,14 @@ def test_lower_product_reads_the_lower_triangle_only(right_hand_sides, transpose
 
 
 @in_one_test("n", [1, 7, 150])
-def test_cholesky_inverse(n):
+def test_cholesky_inverse_equals_numpys_inverse(n):
     A = spd(n)
     inverse = linalg.cholesky_inverse(linalg.cholesky(A))
     assert_allclose(inverse, np.tril(np.linalg.inv(A)), rtol=1e-8, atol=1e-10)
 
 
 @in_one_test("n", [1, 7, 33, 150])
-def test_cholesky_pullback(n):
+def test_cholesky_pullback_equals_finite_differences(n):
     """Against differences of a weighted sum over the factor, in some symmetric directions."""
     A, L = spd(n), factor(n)
     rng = np.random.default_rng(3)
@@ -141,7 +141,7 @@ def test_cholesky_pullback(n):
 
 
 @in_one_test(("k", "n", "m"), [(5, 7, 40), (40, 7, 5), (1, 7, 3), (7, 1, 3), (0, 7, 3), (7, 0, 3)])
-def test_product_of_matrices_of_any_shape(k, n, m):
+def test_product_equals_numpys_for_any_shape(k, n, m):
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((k, n)), rng.standard_normal((n, m))
     for left, right in ((A, B), (np.asfortranarray(A), np.asfortranarray(B))):
@@ -153,7 +153,7 @@ def test_product_of_matrices_of_any_shape(k, n, m):
 
 @in_one_test("shape", [(40, 7), (7, 7), (5, 1)])
 @in_one_test("order", ORDERS)
-def test_gram_of_a_tall_matrix(shape, order):
+def test_tall_gram_equals_numpys_product(shape, order):
     A = np.random.default_rng(0).standard_normal(shape).copy(order=order)
     before = A.copy()
     gram = linalg.tall_gram(A)
@@ -162,7 +162,7 @@ def test_gram_of_a_tall_matrix(shape, order):
     assert_array_equal(A, before)
 
 
-def test_eigenpairs():
+def test_eigenpairs_equal_the_largest_of_numpy():
     A = np.random.default_rng(0).standard_normal((9, 9))
     A = A @ A.T
     values, vectors = linalg.eigenpairs(A, 4)
@@ -170,7 +170,7 @@ def test_eigenpairs():
     assert_allclose(A @ vectors, vectors * values, atol=1e-12)
 
 
-def test_half_log_det():
+def test_half_log_det_equals_that_of_numpy():
     A = spd(9)
     assert linalg.half_log_det(linalg.cholesky(A)) == pytest.approx(
         0.5 * np.linalg.slogdet(A).logabsdet, abs=1e-12
@@ -209,7 +209,7 @@ def test_add_to_diagonal_works_in_place(order, values):
         ),
     ],
 )
-def test_a_matrix_that_is_not_positive_definite_is_refused(n, i, j, value):
+def test_cholesky_refuses_a_matrix_that_is_not_positive_definite(n, i, j, value):
     A = np.eye(n) if np.isfinite(value) else spd(n)
     A[i, j] = A[j, i] = value
     with pytest.raises(NotPositiveDefiniteError, match="pivot") as caught:
@@ -218,7 +218,7 @@ def test_a_matrix_that_is_not_positive_definite_is_refused(n, i, j, value):
 
 
 @in_one_test("routine", [linalg.lower_inverse, lambda L: linalg.solve_lower(L, L)])
-def test_a_singular_factor_is_refused(routine):
+def test_triangular_routines_refuse_a_singular_factor(routine):
     L = factor(5)
     L[2, 2] = 0.0
     with pytest.raises(NotPositiveDefiniteError, match="singular at pivot 3"):
@@ -241,7 +241,7 @@ def spend(n, m):
 
 
 @in_one_test(("n", "m"), [(8, 8), (8, 2), (8, 24)])
-def test_counts_are_calls_weighted_by_columns(n, m):
+def test_operation_counts_are_calls_weighted_by_columns(n, m):
     with count_operations() as count:
         spend(n, m)
     whole, share = n**3, n * n * m
@@ -254,7 +254,7 @@ def test_counts_are_calls_weighted_by_columns(n, m):
     assert in_factorizations.total == 3.0 + 5.0 * m / n
 
 
-def test_products_count_as_many_multiplications_as_there_are():
+def test_operation_count_of_products_is_their_multiplications():
     A = np.ones((12, 3))
     with count_operations() as count:
         linalg.product(A, np.ones((3, 5)))
@@ -263,7 +263,7 @@ def test_products_count_as_many_multiplications_as_there_are():
     assert count == OperationCount(product=12 * 3 * 5 + 3 * 12 + 3 * 3 * 12)
 
 
-def test_a_vector_is_one_column():
+def test_operation_count_of_a_vector_is_that_of_one_column():
     L = factor(8)
     with count_operations() as count:
         linalg.solve_lower(L, np.ones(8))
@@ -273,13 +273,13 @@ def test_a_vector_is_one_column():
     assert count == OperationCount(triangular_solve=3.0 * 64.0, product=2.0 * 64.0)
 
 
-def test_a_factorization_that_fails_has_been_paid_for():
+def test_failed_factorization_is_counted():
     with count_operations() as count, pytest.raises(NotPositiveDefiniteError):
         linalg.cholesky(-np.eye(3))
     assert count.per(3).cholesky == 1.0
 
 
-def test_nested_counts_reach_the_outer_one_once():
+def test_nested_operation_counts_reach_the_outer_count_once():
     with count_operations() as outer:
         linalg.cholesky(np.eye(3))
         with count_operations() as inner:
@@ -290,7 +290,7 @@ def test_nested_counts_reach_the_outer_one_once():
     assert (innermost.cholesky, inner.cholesky, outer.cholesky) == (27.0, 54.0, 108.0)
 
 
-def test_a_count_survives_an_error_inside_it():
+def test_operation_count_survives_an_error_inside():
     with count_operations() as outer:
         with pytest.raises(NotPositiveDefiniteError), count_operations():
             linalg.cholesky(-np.eye(3))
@@ -298,7 +298,7 @@ def test_a_count_survives_an_error_inside_it():
     assert outer.per(3).cholesky == 2.0
 
 
-def test_nothing_is_counted_outside():
+def test_operations_outside_a_count_are_not_counted():
     with count_operations() as count:
         pass
     linalg.cholesky(np.eye(3))
@@ -317,7 +317,7 @@ def test_ridge_regression_solves_the_normal_equations(shape):
     assert_allclose(linalg.ridge_regression(features, targets, precision), expected)
 
 
-def test_ridge_regression_does_not_mind_sizes():
+def test_ridge_regression_is_accurate_for_features_of_any_size():
     rng = np.random.default_rng(0)
     features, terms = rng.standard_normal((9, 3)), np.array([1.0, -2.0, 3.0])
     size = np.array([1e12, 1.0, 1e-4])

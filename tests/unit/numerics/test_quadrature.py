@@ -67,7 +67,7 @@ def quadpack(density, y, mean, var):
 
 @in_one_test("mean", [-1000.0, -0.3, 0.0, 40.0])
 @in_one_test("var", [0.0, 1e-12, 0.3, 7.0, 1e6])
-def test_flat_and_linear_terms_are_exact(mean, var):
+def test_quadrature_of_flat_and_linear_terms_is_exact(mean, var):
     assert_allclose(one(FLAT, 1.0, mean, var), 0.0, atol=1e-14)
     expected = [0.7 * mean + 0.245 * var, 0.7, 0.0]
     assert_allclose(one(LINEAR, 0.7, mean, var), expected, rtol=1e-13, atol=1e-13)
@@ -75,7 +75,7 @@ def test_flat_and_linear_terms_are_exact(mean, var):
 
 @in_one_test("var", [1e-12, 1e-6, 1e-2, 1.0, 100.0])
 @in_one_test("y", [-3.0, 0.01, 2.0])
-def test_narrow_gaussian_term(y, var):
+def test_quadrature_of_a_narrow_gaussian_term_is_exact(y, var):
     total = var + 1e-4
     expected = [-0.5 * y**2 / total - 0.5 * np.log(total / 1e-4), y / total, 1.0 / total]
     assert_allclose(one(NARROW, y, 0.0, var), expected, rtol=1e-11)
@@ -84,7 +84,7 @@ def test_narrow_gaussian_term(y, var):
 @pytest.mark.parametrize(
     ("density", "y"), [(LOGISTIC, 1.0), (LOGISTIC, -1.0), (POISSON, 0.0), (POISSON, 7.0)]
 )
-def test_against_quadpack(density, y):
+def test_quadrature_agrees_with_quadpack(density, y):
     for mean, var in product([-3.0, 0.0, 1.5], [0.2, 1.0, 7.4]):
         # Moments lose about 1e-12 / (var beta) in the reference, by 1 - spread / var.
         assert_allclose(
@@ -98,7 +98,7 @@ def test_against_quadpack(density, y):
 
 @in_one_test("var", [300.0, 1e4])
 @in_one_test("mean", [-100.0, 0.0, 30.0])
-def test_bend_under_a_wide_gaussian_against_quadpack(mean, var):
+def test_quadrature_of_a_bend_under_a_wide_gaussian_agrees_with_quadpack(mean, var):
     log_z, alpha, beta = one(LOGISTIC, 1.0, mean, var, Bend(np.asarray(0.0), np.asarray(6.0)))
     expected = quadpack(LOGISTIC, 1.0, mean, var)
     assert_allclose(log_z, expected[0], rtol=1e-10)
@@ -106,7 +106,7 @@ def test_bend_under_a_wide_gaussian_against_quadpack(mean, var):
     assert_allclose(beta, expected[2], rtol=1e-8)
 
 
-def test_derivatives_belong_to_the_normalizer():
+def test_moments_are_derivatives_of_the_log_normalizer():
     mean, step = np.linspace(-3.0, 3.0, 13), 1e-4
     y, var = np.full(13, 2.0), np.full(13, 1.7)
     log_z, alpha, beta = TiltedDensities(POISSON, AT_ZERO, y, mean, var).moments()
@@ -119,7 +119,7 @@ def test_derivatives_belong_to_the_normalizer():
     assert_array_equal(TiltedDensities(POISSON, AT_ZERO, y, mean, var).log_normalizer(), log_z)
 
 
-def test_a_point_does_not_depend_on_its_neighbors():
+def test_quadrature_of_a_point_does_not_depend_on_others_in_the_batch():
     rng = np.random.default_rng(0)
     n = 3 * quadrature._POINTS_PER_BLOCK // 2  # more than one block
     y = rng.choice([-1.0, 1.0], n)
@@ -134,7 +134,7 @@ def test_a_point_does_not_depend_on_its_neighbors():
         )
 
 
-def test_illegal_points_are_nan_and_leave_the_others_alone():
+def test_illegal_points_give_nan_and_do_not_affect_others():
     mean = np.array([0.5, 0.5, np.nan, np.inf, 0.5, 0.5, -2.0])
     var = np.array([1.0, -1e-3, 1.0, 1.0, np.nan, np.inf, 3.0])
     moments = np.array(TiltedDensities(LOGISTIC, AT_ZERO, np.ones(7), mean, var).moments())
@@ -143,20 +143,20 @@ def test_illegal_points_are_nan_and_leave_the_others_alone():
     assert_allclose(moments[:, 6], one(LOGISTIC, 1.0, -2.0, 3.0), rtol=1e-12)
 
 
-def test_no_points():
+def test_quadrature_of_no_points_is_empty():
     empty = np.empty(0)
     assert all(
         a.shape == (0,) for a in TiltedDensities(LOGISTIC, AT_ZERO, empty, empty, empty).moments()
     )
 
 
-def test_slopes_without_a_mode_are_refused():
+def test_density_without_a_mode_is_refused():
     convex = LogDensity(lambda y, f: f**2, lambda y, f: (2.0 * f, 2.0 + 0.0 * f))
     with pytest.raises(RuntimeError, match="log-concave"):
         one(convex, 1.0, 1.0, 1.0)
 
 
-def test_memory_is_bounded():
+def test_quadrature_of_many_points_needs_bounded_memory():
     n = 20_000
     mean = np.linspace(-30.0, 30.0, n)
     tracemalloc.start()

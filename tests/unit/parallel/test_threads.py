@@ -48,12 +48,12 @@ def contexts_in_two_threads(steps):
 
 
 @pytest.mark.parametrize("steps", ["abab", "abba"], ids=["first in, first out", "nested"])
-def test_contexts_of_two_threads_share_one_limit(steps, two_threads):
+def test_blas_limit_holds_until_the_last_of_two_threads_leaves(steps, two_threads):
     """The first to leave must not lift the limit, nor the last restore that of the first."""
     assert contexts_in_two_threads(steps) == [{1}, {1}, {1}, {2}]
 
 
-def test_the_limit_is_lifted_when_a_context_ends_in_an_error(two_threads):
+def test_blas_limit_is_lifted_after_an_error(two_threads):
     def fail():
         with one_thread(), one_thread():
             assert blas_threads() == {1}

@@ -126,7 +126,7 @@ RANKS = {"equal rows": 6, "long length-scale": 3, "one value": 1}
         *product(("aa", "surr"), ("probit", "negative binomial"), ("isotropic",), RANKS),
     ],
 )
-def test_gradient_in_theta(name, likelihood, kernel, singular):
+def test_gradient_in_theta_equals_finite_differences(name, likelihood, kernel, singular):
     """All hyper-parameters, those of the likelihood included."""
     singular_problems = SINGULAR | {"one value": {"log_length": 20.0}}
     model, state, rng = problem(likelihood, kernel, **singular_problems.get(singular, {}))
@@ -138,7 +138,7 @@ def test_gradient_in_theta(name, likelihood, kernel, singular):
 
 @every_parameterization
 @in_one_test("likelihood", ["probit", "negative binomial"])
-def test_a_hyper_parameter_of_the_prior_alone_moves_neither_f_nor_its_likelihood(name, likelihood):
+def test_shrinkage_has_the_gradient_of_the_prior_alone(name, likelihood):
     """It has the gradient of the prior, and its curvature as metric."""
     model, state, rng = problem(likelihood, "ard", priors="sparse")
     at = points_of(name, model, state, rng)
@@ -154,7 +154,7 @@ def test_a_hyper_parameter_of_the_prior_alone_moves_neither_f_nor_its_likelihood
 
 
 @every_singular
-def test_moves_of_theta_where_K_is_singular(singular):
+def test_theta_moves_under_singular_K_only_in_whitened_coordinates(singular):
     """At fixed f no other theta is possible there; in whitened coordinates any is."""
     model, state, rng = problem("probit", **SINGULAR[singular])
     walk = RandomWalk(log_scale=-2.0)
@@ -170,7 +170,7 @@ def test_moves_of_theta_where_K_is_singular(singular):
 
 @pytest.mark.parametrize("name", ["aa", "surr"])
 @every_singular
-def test_f_moves_little_where_theta_does(name, singular):
+def test_small_steps_of_theta_move_f_little(name, singular):
     """Also where the rank changes with theta: what is new there has next to no variance."""
     model, state, rng = problem("probit", **SINGULAR[singular])
     conditional = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng)
@@ -186,7 +186,7 @@ def test_f_moves_little_where_theta_does(name, singular):
     [*((name, None) for name in PARAMETERIZATIONS), *product(("aa", "surr"), SINGULAR)],
 )
 @every_likelihood
-def test_f_is_where_it_was(name, singular, likelihood):
+def test_coordinates_lead_back_to_the_same_f(name, singular, likelihood):
     model, state, rng = problem(likelihood, **SINGULAR.get(singular, {}))
     conditional = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng)
     atol = 1e-9 if singular else 1e-6
@@ -197,7 +197,7 @@ def test_f_is_where_it_was(name, singular, likelihood):
 
 @every_likelihood
 @in_one_test("singular", [None, *SINGULAR])
-def test_surrogate_density_is_that_of_dense_matrices(likelihood, singular):
+def test_surrogate_density_equals_dense_formulas(likelihood, singular):
     """N(g; 0, K + S) p(y | f) p(theta), and f = m + D eta with the moments of p(f | g)."""
     model, state, rng = problem(likelihood, **SINGULAR.get(singular, {}))
     parameterization = SurrogateData()
@@ -246,7 +246,7 @@ def test_surrogate_noise_matches_the_posterior_of_each_row():
 
 
 @every_kernel
-def test_information_of_theta_given_f(kernel):
+def test_information_of_theta_given_f_equals_the_covariance_of_scores(kernel):
     """The covariance of the scores of f ~ N(0, K)."""
     model, state, _ = problem("probit", kernel)
     prior = state.prior
@@ -259,7 +259,7 @@ def test_information_of_theta_given_f(kernel):
 
 @pytest.mark.parametrize("name", ["aa", "surr"])
 @every_kernel
-def test_information_given_what_stands_still(name, kernel):
+def test_information_given_whitened_f_equals_that_by_jacobians(name, kernel):
     """J'R J with J by differences; for surrogate data also that of g ~ N(0, K + S)."""
     model, state, rng = problem("negative binomial", kernel)
     at = points_of(name, model, state, rng)
@@ -288,7 +288,7 @@ def test_information_given_what_stands_still(name, kernel):
 
 @every_parameterization
 @every_likelihood
-def test_a_metric_has_a_root(name, likelihood):
+def test_root_of_a_metric_times_its_transpose_is_the_metric(name, likelihood):
     model, state, rng = problem(likelihood)
     point = HyperConditional.of(model, PARAMETERIZATIONS[name], state, rng).begin
     root = point.metric_root.matrix
@@ -296,7 +296,7 @@ def test_a_metric_has_a_root(name, likelihood):
     assert np.linalg.eigvalsh(point.metric).min() > 0.0
 
 
-def test_some_components_of_theta():
+def test_conditional_of_some_components_equals_that_of_all():
     model, state, rng = problem("negative binomial", "ard")
     free = np.array([0, 3])
     whole = HyperConditional.of(model, AncillaryAugmentation(), state, rng)
@@ -326,7 +326,7 @@ def test_no_density_outside_the_prior_or_where_K_is_no_covariance(name):
         assert conditional.at(np.array([800.0, 0.0])) is None  # K is infinite
 
 
-def test_f_has_a_density_where_K_has_an_inverse():
+def test_nugget_gives_f_a_density_under_singular_K():
     """That is what a nugget is for."""
     model, state, _ = problem("probit", rows=SINGULAR["equal rows"]["rows"])
     with pytest.raises(NotPositiveDefiniteError, match="inverse does not exist"):
@@ -346,7 +346,7 @@ def test_f_has_a_density_where_K_has_an_inverse():
 
 @every_likelihood
 @in_one_test("singular", [None, *SINGULAR])
-def test_density_gradient_and_metric_of_whitened_latents(likelihood, singular):
+def test_whitened_latents_have_the_right_density_gradient_and_metric(likelihood, singular):
     model, state, _ = problem(likelihood, **SINGULAR.get(singular, {}))
     conditional = LatentConditional(model.observations_at(state.theta), state.prior)
     point = conditional.point_of(state)
@@ -363,7 +363,7 @@ def test_density_gradient_and_metric_of_whitened_latents(likelihood, singular):
     assert_allclose(B @ B.T @ metric, eye, atol=1e-9)
 
 
-def test_a_point_travels_without_matrices():
+def test_pickled_point_keeps_no_matrices():
     model, state, _ = problem("poisson")
     point = LatentConditional(model.observations_at(state.theta), state.prior).point_of(state)
     _ = point.metric_root, point.gradient
@@ -380,7 +380,7 @@ ROOTS = {
 
 
 @in_one_test("name", ROOTS)
-def test_dense_and_factor_roots(name):
+def test_roots_of_metrics_multiply_and_solve_consistently(name):
     root, eye = ROOTS[name], np.eye(3)
     B = np.array([root.apply(e) for e in eye]).T
     assert_allclose(np.array([root.apply_transpose(e) for e in eye]), B, atol=1e-14)
@@ -388,7 +388,7 @@ def test_dense_and_factor_roots(name):
     assert root.log_det == pytest.approx(np.log(abs(np.linalg.det(B))))
 
 
-def test_the_metric_of_counts_with_a_rate_beyond_all_numbers():
+def test_metric_of_counts_with_an_infinite_rate_gives_way_to_whitened_steps():
     """It has no factor there, so steps are whitened ones: the chain goes on."""
     X = np.linspace(0.0, 1.0, 4)[:, None]
     covariance = make_covariance(default_kernel(1), X)

@@ -68,7 +68,7 @@ def n_factors(used, X_new=X_NEW):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_room_for_factors_changes_no_result(strategy):
+def test_size_of_the_factor_cache_changes_no_prediction(strategy):
     expected = predictor(strategy, 0).latent_moments(X_NEW)
     one_row = np.array(expected)[:, 2:3]
     for room in (0, 20_000, PLENTY):
@@ -80,7 +80,7 @@ def test_room_for_factors_changes_no_result(strategy):
 
 # Processes are always two: other numbers of them would be started anew.
 @pytest.mark.parametrize(("backend", "n_jobs"), [("threading", 3), ("loky", 2)])
-def test_workers_change_no_result(backend, n_jobs):
+def test_number_of_workers_changes_no_prediction(backend, n_jobs):
     expected = predictor().latent_moments(X_NEW)
     with joblib.parallel_config(backend=backend):
         for used in (predictor(), predictor(room=20_000)):
@@ -88,14 +88,14 @@ def test_workers_change_no_result(backend, n_jobs):
                 assert_array_equal(used.latent_moments(X_NEW, n_jobs), expected)
 
 
-def test_factors_are_made_once():
+def test_factors_of_predictions_are_made_once():
     used = predictor()
     assert n_factors(used) >= 2.0 * (N_THETAS - 1)  # of K, and of the density
     assert n_factors(used) == 0.0
     assert n_factors(used, X_NEW + 1.0) == 0.0
 
 
-def test_fewer_rows_than_those_of_training_are_not_for_workers():
+def test_predictions_of_few_rows_use_no_workers():
     """Unless there is no room: the factors of workers that are processes are lost."""
     used, many = predictor(), np.concatenate([X_NEW, X_NEW])
     used.latent_moments(X_NEW, 2)
@@ -106,7 +106,7 @@ def test_fewer_rows_than_those_of_training_are_not_for_workers():
 
 
 @pytest.mark.parametrize("separate", [False, True])
-def test_factors_of_several_functions_are_made_once(separate):
+def test_factors_of_a_softmax_are_made_once(separate):
     expected = softmax_predictor(separate, 0).latent_moments(X_NEW)
     used = softmax_predictor(separate)
     assert n_factors(used) == N_THETAS * (3.0 if separate else 1.0)
@@ -115,7 +115,7 @@ def test_factors_of_several_functions_are_made_once(separate):
 
 
 @pytest.mark.parametrize("room", [0, 1000, 5000, 20_000, 40_000])
-def test_the_cache_fills_its_room_and_no_more(room):
+def test_cache_never_exceeds_its_size(room):
     """The parts of a theta are kept whole, or not at all."""
     used = predictor("own", room)
     used.latent_moments(X_NEW)
@@ -149,7 +149,7 @@ def test_the_cache_counts_the_bytes_that_it_holds(make):
 
 
 @pytest.mark.parametrize("strategy", ["own", "particles"])
-def test_a_factor_that_many_draws_share_counts_once(strategy):
+def test_cache_counts_a_shared_factor_once(strategy):
     """So many that they are handled some at a time, as with hyper-parameters that are fixed."""
     used = predictor(strategy)
     many = np.zeros(1000, dtype=int)
@@ -188,7 +188,7 @@ def n_bytes_of_parts(used, group):
     return cache.n_bytes
 
 
-def test_parts_of_a_theta_that_do_not_fit_leave_nothing():
+def test_cache_keeps_no_incomplete_parts_of_a_theta():
     """Some of its parts alone would be mistaken for all of them."""
     used = predictor("own")
     group = used.group(np.array([3]))
@@ -203,7 +203,7 @@ def test_parts_of_a_theta_that_do_not_fit_leave_nothing():
         assert n_bytes < cache.n_bytes <= room
 
 
-def test_a_prediction_that_breaks_off_keeps_nothing():
+def test_cache_keeps_nothing_of_an_interrupted_prediction():
     group = predictor("own").group(np.array([3]))
     cache = FactorCache(PLENTY)
     next(iter(cache.parts(Several(2), group)))
@@ -215,7 +215,7 @@ def from_file(cache):
 
 
 @pytest.mark.parametrize("twin", [copy.copy, copy.deepcopy, from_file])
-def test_copies_and_files_hold_no_factors(twin):
+def test_copies_and_pickles_of_the_cache_are_empty(twin):
     used = predictor()
     used.latent_moments(X_NEW)
     other = twin(used.cache)
@@ -234,7 +234,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("change", OTHERS)
-def test_factors_of_some_draws_are_not_used_for_others(change):
+def test_cache_does_not_use_factors_of_other_draws(change):
     """Their indices are the same."""
     used = predictor()
     used.latent_moments(X_NEW)
@@ -244,7 +244,7 @@ def test_factors_of_some_draws_are_not_used_for_others(change):
     assert not np.array_equal(expected, used.latent_moments(X_NEW))
 
 
-def test_predictions_in_several_threads_at_once():
+def test_predictions_in_several_threads_share_the_cache():
     used, expected = predictor(), predictor().latent_moments(X_NEW)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: used.latent_moments(X_NEW), range(12)):

@@ -78,7 +78,7 @@ def used(request):
     return predictor(request.param)
 
 
-def test_quantiles_are_those_of_the_mixture(used):
+def test_target_quantiles_are_those_of_the_mixture(used):
     means, variances = components(used)
     for probability in (0.05, 0.4, 0.9):
         (quantile,) = used.target_quantiles([probability], X_NEW)
@@ -126,7 +126,7 @@ def test_draws_of_targets_have_the_predicted_deviation():
 
 
 @pytest.mark.parametrize("scale", [3.0, 0.01])
-def test_noise_of_rows_goes_by_the_square_of_the_scale(scale):
+def test_known_noise_scales_with_the_square_of_units_of_y(scale):
     """Targets in other units, with their noise in those units, are the same problem."""
 
     def fitted(unit):
@@ -145,7 +145,7 @@ def test_known_noise_enters_the_model_in_normalized_units():
     rows = np.linspace(0.1, 2.0, N)
     reg = BayesianGPRegressor(FIXED, alpha=0.3, **QUICK).fit(X, Y, noise_variance=rows)
     likelihood, row_of = reg._predictor.model.likelihood, reg._rows.row_of
-    _, scale = reg._units  # is tested in test_scale_of_targets.py
+    _, scale = reg._units  # which `tests/unit/estimators/test_noise.py` tests
     assert_allclose(likelihood.row_variance[row_of], rows / scale**2, rtol=1e-12)
     assert likelihood.alpha == pytest.approx(0.3 / scale**2, rel=1e-12)
 
@@ -153,14 +153,14 @@ def test_known_noise_enters_the_model_in_normalized_units():
 # --- centers --------------------------------------------------------------------------------------
 
 
-def test_the_mean_of_y_is_weighted():
+def test_prediction_far_from_the_data_is_the_weighted_mean_of_y():
     reg = BayesianGPRegressor(FIXED, **QUICK).fit(X, Y, sample_weight=WEIGHT)
     assert reg.predict(FAR)[0] == pytest.approx(np.average(Y, weights=WEIGHT), rel=1e-10)
     variance = np.average((Y - np.average(Y, weights=WEIGHT)) ** 2, weights=WEIGHT)
     assert reg.latent_mean_and_variance(FAR)[1][0] == pytest.approx(variance, rel=1e-10)
 
 
-def test_the_center_of_counts_is_weighted():
+def test_prediction_far_from_the_data_is_the_weighted_rate_of_counts():
     exposure = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0])
     est = BayesianGPPoissonRegressor(FLAT, likelihood="poisson", **QUICK)
     est.fit(X, COUNTS, sample_weight=WEIGHT, exposure=exposure)
@@ -168,7 +168,7 @@ def test_the_center_of_counts_is_weighted():
     assert est.predict(FAR)[0] == pytest.approx(expected, rel=1e-6)
 
 
-def test_the_center_of_volatility_is_weighted():
+def test_prediction_far_from_the_data_is_the_weighted_volatility():
     y = Y - 5.0
     est = BayesianGPVolatilityRegressor(FLAT, **QUICK).fit(X, y, sample_weight=WEIGHT)
     expected = np.sqrt(np.average(y**2, weights=WEIGHT))
@@ -178,7 +178,7 @@ def test_the_center_of_volatility_is_weighted():
 @pytest.mark.parametrize(
     ("mean", "warns"), [(150.0, True), (-3.0, True), (0.0, False), (0.4, False)]
 )
-def test_volatility_says_where_the_mean_is_not_zero(mean, warns, recwarn):
+def test_volatility_warns_if_the_mean_of_y_is_not_zero(mean, warns, recwarn):
     noise = np.random.default_rng(2).standard_normal(30)
     x = np.linspace(0.0, 1.0, 30)[:, None]
     BayesianGPVolatilityRegressor(FLAT, **QUICK).fit(x, mean + (noise - noise.mean()))
@@ -192,7 +192,7 @@ def test_volatility_says_where_the_mean_is_not_zero(mean, warns, recwarn):
 # --- volatility -----------------------------------------------------------------------------------
 
 
-def test_volatility_is_the_mean_of_exp_f():
+def test_predicted_volatility_is_the_mean_of_exp_f():
     """E exp(f*) = exp(m + v / 2) given each draw of f, m and v by dense algebra."""
     y = 0.01 * (Y - 5.0)
     est = BayesianGPVolatilityRegressor(FIXED, max_predict_draws=None, **QUICK).fit(X, y)
@@ -214,7 +214,7 @@ def test_volatility_is_the_mean_of_exp_f():
 # --- leave-one-out --------------------------------------------------------------------------------
 
 
-def test_leave_one_out_in_other_units_with_weights():
+def test_leave_one_out_follows_units_of_y_and_weights():
     """The density of a row of weight w, per unit of y, has the scale to the power -w."""
     settings = {**QUICK, "n_draws": 40}
 
@@ -243,7 +243,7 @@ def test_leave_one_out_of_a_softmax_is_that_of_fits_without_the_row():
         assert clf.loo().elpd_i[i] == pytest.approx(whole - without, abs=0.08)
 
 
-def test_leave_one_out_of_chains_that_hardly_move():
+def test_leave_one_out_of_equal_weights_has_no_tail_fit():
     """Equal weights have no tail to fit: plain importance sampling, and k says so."""
     model = make_model([[0.0], [1.0], [2.0]], [1.0, -1.0, 1.0])
     rng = np.random.default_rng(0)

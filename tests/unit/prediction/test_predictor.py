@@ -38,7 +38,7 @@ from ...helpers import (
 
 @in_one_test("p", [0, 1, 3])
 @in_one_test(("n", "wanted"), [(40, 1), (40, 7), (41, 40), (400, 100), (250, 100)])
-def test_a_subset_stands_for_all_draws(n, wanted, p):
+def test_weights_of_a_spread_subset_sum_to_the_number_of_draws(n, wanted, p):
     theta = np.random.default_rng(0).standard_normal((n, p))
     theta[: n // 2] = 1.0  # draws that coincide are no obstacle
     rows, weight = choose_spread_subset(theta, wanted, np.random.default_rng(1))
@@ -52,13 +52,13 @@ def test_a_subset_stands_for_all_draws(n, wanted, p):
 
 
 @in_one_test("wanted", [None, 30, 31])
-def test_all_draws_where_there_are_no_more(wanted):
+def test_spread_subset_is_all_draws_if_no_fewer_are_wanted(wanted):
     rows, weight = choose_spread_subset(np.zeros((30, 2)), wanted, np.random.default_rng(1))
     assert_array_equal(rows, np.arange(30))
     assert_array_equal(weight, 1.0)
 
 
-def test_a_subset_is_a_function_of_the_draws_and_the_stream():
+def test_spread_subset_is_reproducible():
     theta = np.random.default_rng(0).standard_normal((200, 2))
     one, same, other = (
         choose_spread_subset(theta, 20, np.random.default_rng(s)) for s in (1, 1, 2)
@@ -67,7 +67,7 @@ def test_a_subset_is_a_function_of_the_draws_and_the_stream():
     assert not np.array_equal(one, other)
 
 
-def test_averages_over_a_subset_are_unbiased_and_less_noisy_than_any_draws():
+def test_averages_over_a_spread_subset_are_unbiased_and_less_noisy():
     rng = np.random.default_rng(2)
     # Each of the forty stands for two or three draws, so that it matters which for how many.
     theta = rng.standard_normal((100, 2)) @ np.array([[1.0, 0.5], [0.0, 30.0]])
@@ -93,7 +93,7 @@ def rows_of(theta, scale, noise=0.0):
 
 
 @pytest.mark.parametrize(("p", "scale"), [(1, 0.01), (2, 0.04), (6, 0.1), (1, 0.1), (6, 0.04)])
-def test_enough_draws_have_a_small_error_and_fewer_have_not(p, scale):
+def test_count_of_enough_draws_is_the_smallest_with_a_small_error(p, scale):
     theta = np.random.default_rng(p).standard_normal((1000, p))
     values = rows_of(theta, scale)
     n = count_enough_draws(theta, values, Integrated())
@@ -112,7 +112,7 @@ def test_enough_draws_have_a_small_error_and_fewer_have_not(p, scale):
         assert (np.array(error(n // 2)) > 0.5 * LARGEST_ERROR).any()
 
 
-def test_noise_of_f_needs_draws_too():
+def test_count_of_enough_draws_includes_the_noise_of_f():
     """Where a draw has its own f alone, averages over theta have all of its noise."""
     theta = np.random.default_rng(0).standard_normal((1000, 2))
     values = rows_of(theta, 0.001, noise=0.06)
@@ -126,7 +126,7 @@ def test_noise_of_f_needs_draws_too():
 
 
 @in_one_test("n_draws", [1, 5, 15, 40])
-def test_few_draws_are_all_taken(n_draws):
+def test_count_of_enough_draws_is_all_of_few_draws(n_draws):
     theta = np.random.default_rng(0).standard_normal((n_draws, 2))
     assert count_enough_draws(theta, rows_of(theta, 1.0), OwnLatent()) == n_draws
     # And few are enough where all coincide.
@@ -135,7 +135,7 @@ def test_few_draws_are_all_taken(n_draws):
 
 
 @pytest.mark.parametrize("labels", [True, False])
-def test_what_predictions_resemble(labels):
+def test_typical_values_are_probabilities_or_latent_values_of_some_rows(labels):
     X, y = toy_classes(300, 2, seed=1)
     model = make_model(X, y)
     rng = np.random.default_rng(0)
@@ -150,7 +150,7 @@ def test_what_predictions_resemble(labels):
     assert_allclose(values[[0, -1], [0, -1]], [first, last], rtol=0.2)
 
 
-def test_means_of_f_are_measured_by_the_whole_posterior_spread():
+def test_typical_values_of_means_are_scaled_by_the_posterior_spread_of_f():
     """Chains on theta alone keep means of f: their spread is a part of that of f."""
     X = np.linspace(0.0, 3.0, 30)[:, None]
     rng = np.random.default_rng(3)
@@ -166,7 +166,7 @@ def test_means_of_f_are_measured_by_the_whole_posterior_spread():
     assert_allclose(0.4 * scale, of_draws.std(axis=0) / drawn.std(axis=0), rtol=0.15)
 
 
-def test_a_weight_is_no_part_of_the_probability_of_a_label():
+def test_typical_values_of_labels_ignore_weights():
     X, y = toy_classes(30, 2, seed=1)
     model, rng = make_model(X, y), np.random.default_rng(0)
     theta, f = rng.standard_normal((50, 2)), rng.standard_normal((50, 30))
@@ -175,7 +175,7 @@ def test_a_weight_is_no_part_of_the_probability_of_a_label():
     assert_array_equal(typical_values(weighted, theta, f, labels=True)[1], values)
 
 
-def test_few_thetas_have_more_importance_draws():
+def test_number_of_importance_draws_grows_if_draws_share_theta():
     particles = ImportanceLatent(5, 48, 0.05)
     assert adapt_to_draws(particles, np.full(16, 3.0)) == replace(particles, n=300, unit=3.0)
     assert adapt_to_draws(particles, np.full(500, 1.0)) == replace(particles, unit=1.0)
@@ -263,7 +263,7 @@ def by_hand(used, X_new):
 
 
 @pytest.mark.parametrize("n_distinct", [1, 4, 10])
-def test_averages_over_weighted_particles_by_hand(n_distinct):
+def test_predictions_equal_averages_over_weighted_particles_by_hand(n_distinct):
     used = predictor(SOME, n_distinct=n_distinct)
     proba, mean, variance = by_hand(used, X_NEW)
     log_p = used.log_predictive(BOTH, X_NEW)
@@ -276,7 +276,7 @@ def test_averages_over_weighted_particles_by_hand(n_distinct):
 
 @pytest.mark.parametrize("likelihood", ["probit", "logit"])
 @pytest.mark.parametrize("size", [1.0, 30.0])
-def test_both_classes_by_one_integral_are_those_of_two(likelihood, size):
+def test_one_integral_for_both_classes_equals_two(likelihood, size):
     """Also where all draws agree that a class is as good as impossible."""
     used = predictor(OwnLatent(), likelihood=likelihood)
     used = replace(used, f=size * (1.0 + np.abs(used.f)) * np.sign(used.f[0]))
@@ -290,7 +290,7 @@ def test_both_classes_by_one_integral_are_those_of_two(likelihood, size):
 
 
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
-def test_without_particles_f_is_integrated_out(approximation):
+def test_predictions_without_particles_integrate_f_out(approximation):
     used = predictor(INTEGRATED, approximation)
     share = used.multiplicity / used.multiplicity.sum()
     moments = [approximation.fit(used.model, t).q.conditional().predict(X_NEW) for t in used.theta]
@@ -308,7 +308,7 @@ def test_without_particles_f_is_integrated_out(approximation):
 
 
 @pytest.mark.parametrize("strategy", [INTEGRATED, SOME], ids=["marginal", "particles"])
-def test_order_and_repetition_of_draws(strategy):
+def test_order_and_repetition_of_draws_do_not_change_predictions(strategy):
     used = predictor(strategy)
     expected = used.log_predictive(BOTH, X_NEW)
     order = np.random.default_rng(5).permutation(10)
@@ -320,7 +320,7 @@ def test_order_and_repetition_of_draws(strategy):
 
 
 @pytest.mark.parametrize("strategy", [INTEGRATED, SOME], ids=["marginal", "particles"])
-def test_rows_of_new_inputs_do_not_see_one_another(strategy):
+def test_prediction_of_a_row_does_not_depend_on_other_rows(strategy):
     used = predictor(strategy, n_distinct=10)  # more than one task of a worker
     together = used.log_predictive(BOTH, X_NEW)
     mean, variance = used.latent_moments(X_NEW)
@@ -332,7 +332,7 @@ def test_rows_of_new_inputs_do_not_see_one_another(strategy):
         assert_allclose(some_variance, variance[rows], atol=1e-10)
 
 
-def test_the_importance_draws_are_the_same_whenever_they_are_needed():
+def test_importance_draws_of_predictions_are_reproducible():
     used = predictor(SOME)
     again = used.log_predictive(BOTH, X_NEW)
     assert_array_equal(used.log_predictive(BOTH, X_NEW), again)
@@ -342,7 +342,7 @@ def test_the_importance_draws_are_the_same_whenever_they_are_needed():
 
 
 @pytest.mark.parametrize("n_particles", [1, 4])
-def test_averages_remain_those_of_the_exact_posterior(n_particles):
+def test_averages_by_conditional_importance_sampling_are_exact(n_particles):
     """Conditional importance sampling: beside an exact draw, however few and bad the others are."""
     model = three_point_model()
     prior = model.prior_at(THREE_THETA)
@@ -368,7 +368,7 @@ def test_averages_remain_those_of_the_exact_posterior(n_particles):
         assert abs(z_score(np.array(squares)[:, j], covariance[j, j])) < Z_LIMIT
 
 
-def test_draws_have_the_joint_moments_of_what_is_averaged():
+def test_predictive_draws_have_the_joint_moments_of_the_average():
     used = predictor(SOME)
     total, mean, square = used.multiplicity.sum(), 0.0, 0.0
     for group in used.groups():
@@ -386,7 +386,7 @@ def test_draws_have_the_joint_moments_of_what_is_averaged():
 
 
 @pytest.mark.parametrize("n_distinct", [1, 10])
-def test_functions_are_drawn_as_often_as_their_draws_weigh(n_distinct):
+def test_predictive_draws_take_each_draw_by_its_multiplicity(n_distinct):
     """A draw that stands for many others is drawn for all of them, with thetas shared or not."""
     used = predictor(OwnLatent(), n_distinct=n_distinct)
     weight = np.array([5.0, *np.ones(9)])

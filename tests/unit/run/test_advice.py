@@ -53,17 +53,17 @@ def message(r_hat, bulk, tail, max_rhat=1.01, target_ess=None, **kwargs):
         ((1.02, 20, 30), ["R-hat", "bulk effective sample size", "tail effective sample size"]),
     ],
 )
-def test_only_what_failed_is_named(numbers, named):
+def test_convergence_message_names_only_failed_measures(numbers, named):
     found = re.findall(r"([\w -]+?) [\d.]+ \(wanted", message(*numbers))
     assert [part.strip(" ,:") for part in found] == named
 
 
-def test_chains_that_suffice_get_no_message():
+def test_convergence_message_is_none_for_converged_chains():
     assert message(1.01, 100, 100) is None
     assert message([1.0, 1.0], [100, 300], [100, 300]) is None
 
 
-def test_each_measure_names_its_own_worst_row_and_all_that_fail_are_listed():
+def test_convergence_message_names_the_worst_row_of_each_measure():
     text = message([1.3, 1.0], [150, 60], [200, 200])
     assert "R-hat 1.300 (wanted: at most 1.01) of 'k1__constant_value'" in text
     assert "bulk effective sample size 60 (wanted: at least 100) of 'k2__length_scale'" in text
@@ -85,7 +85,7 @@ def test_each_measure_names_its_own_worst_row_and_all_that_fail_are_listed():
         ((1.0, 57, 400), {"target_ess": 1e6}, "57 (wanted: at least 1000000)"),
     ],
 )
-def test_the_number_shown_differs_from_the_bound(numbers, bounds, shown):
+def test_convergence_message_shows_enough_digits_to_differ_from_the_bound(numbers, bounds, shown):
     assert shown in message(*numbers, **bounds)
 
 
@@ -115,7 +115,7 @@ USELESS = ("Chains are far from convergence", "Do not use these draws.")
         ((1.0, USELESS_ESS - 1, 400), USELESS),
     ],
 )
-def test_words_follow_the_worst_number(numbers, words):
+def test_words_of_the_convergence_message_follow_the_worst_number(numbers, words):
     text = message(*numbers)
     assert text.startswith(words[0])
     assert all(part in text for part in words)
@@ -135,11 +135,11 @@ def test_words_follow_the_worst_number(numbers, words):
         ((np.inf, 0, 0), 1000, None),
     ],
 )
-def test_how_many_draws_are_enough_by_the_rate_so_far(numbers, n_draws, wanted):
+def test_draws_wanted_follow_from_the_rate_so_far(numbers, n_draws, wanted):
     assert draws_wanted(diagnostics(*numbers), n_draws, GOAL) == wanted
 
 
-def test_as_many_draws_as_are_said_to_be_enough_are_enough():
+def test_advised_number_of_draws_is_enough():
     """Chains of that length have converged, if they go on at the same rate."""
     n = draws_wanted(diagnostics(1.03, 120, 150), 700, GOAL)
     later = diagnostics(1.0 + 0.03 * 700 / n, 120 * n / 700, 150 * n / 700)
@@ -148,7 +148,7 @@ def test_as_many_draws_as_are_said_to_be_enough_are_enough():
     assert draws_wanted(diagnostics(1.03, 120, 150), 700, unreachable) is None
 
 
-def test_the_advice_fits_the_case():
+def test_remedy_fits_the_failed_measure():
     def advice(*numbers, **kwargs):
         return remedy(diagnostics(*numbers), 1000, GOAL, **kwargs)
 
@@ -165,7 +165,7 @@ def test_the_advice_fits_the_case():
     assert "n_draws=" not in alone
 
 
-def test_the_advice_names_noise_that_stops_chains():
+def test_remedy_names_the_noise_of_estimates():
     noisy = diagnostics(1.0, 200, 300)
     vars(noisy).update(log_likelihood_sd=np.array([0.3, 2.5, np.nan]))
     said = remedy(noisy, 1000, GOAL)
@@ -173,13 +173,13 @@ def test_the_advice_names_noise_that_stops_chains():
     assert "n_importance" not in remedy(diagnostics(1.0, 200, 300), 1000, GOAL)
 
 
-def test_the_table_says_what_was_in_use():
+def test_diagnostics_table_ends_with_the_settings_in_use():
     used = {"sampler": "pm", "approximation": "ep", "n_importance": "auto"}
     lines = str(diagnostics(1.0, 400, 400, in_use=used)).splitlines()
     assert lines[-1] == "in use: sampler pm, approximation ep, n_importance auto"
 
 
-def test_the_table_says_in_words_what_a_kernel_calls_by_its_own_names():
+def test_diagnostics_table_explains_names_of_kernels_in_words():
     head, variance, length_scale, *_ = str(diagnostics([1.0, 1.0], 400, 400)).splitlines()
     assert head.startswith("hyper-parameter ")
     assert variance.split()[:3] == ["k1__constant_value", "variance", "1.000"]
@@ -196,5 +196,5 @@ def test_the_table_says_in_words_what_a_kernel_calls_by_its_own_names():
         ("shape", ""),
     ],
 )
-def test_plain_names(name, words):
+def test_plain_names_of_hyperparameters_are_words(name, words):
     assert plain_name(name) == words

@@ -41,12 +41,12 @@ def heavy_tails():
         (1.0, 100.0, 100.0, 20.0, True),
     ],
 )
-def test_the_goal_is_met_when_every_measure_is(r_hat, bulk, tail, target, expected):
+def test_convergence_goal_is_met_if_every_measure_is(r_hat, bulk, tail, target, expected):
     values = (np.array([value]) for value in (r_hat, bulk, tail))
     assert ConvergenceGoal(1.01, target).is_met(*values).tolist() == [expected]
 
 
-def test_sampling_goes_on_until_the_tails_are_known():
+def test_convergence_goal_includes_the_tail_ess():
     chains = heavy_tails()
     found = summarize_convergence(chains)
     assert found.ess_tail[0] < found.ess_bulk[0]
@@ -56,13 +56,13 @@ def test_sampling_goes_on_until_the_tails_are_known():
     assert ConvergenceGoal(1.1, MIN_ESS).estimate_missing(normal(4, 400, 1)) == 0.0
 
 
-def test_sampling_does_not_stop_where_a_warning_would_follow():
+def test_sampling_never_stops_below_the_ess_of_the_warning():
     chains = normal(2, 40, 2)
     assert summarize_convergence(chains).ess_bulk.min() < MIN_ESS
     assert ConvergenceGoal(2.0, 20.0).estimate_missing(chains) > 0.0
 
 
-def test_chains_that_differ_are_not_enough_however_long():
+def test_chains_that_differ_never_reach_the_goal():
     chains = normal(4, 2000, 2)
     chains[0, :, 1] += 0.4
     found = summarize_convergence(chains)
@@ -76,7 +76,7 @@ def test_chains_that_differ_are_not_enough_however_long():
     assert ConvergenceGoal(1.0, MIN_ESS).estimate_missing(chains) == np.inf
 
 
-def test_a_round_does_not_go_on_to_its_end_where_r_hat_is_hardly_too_large():
+def test_slightly_large_r_hat_asks_for_few_more_draws():
     chains = normal(4, 200, 1)
     chains[0] += 0.5
     r_hat = float(summarize_convergence(chains).r_hat[0])
@@ -97,7 +97,7 @@ def test_missing_draws_follow_from_the_effective_sample_size():
 
 @in_one_test("target_ess", [None, 20.0, 150.0, 600.0])
 @in_one_test("n_draws", [30, 60, 400])
-def test_reports_and_stops_agree(n_draws, target_ess):
+def test_stopping_rule_and_convergence_report_agree(n_draws, target_ess):
     """A run that has met its target is not reported as too short, and the other way round."""
     chains = heavy_tails()[:, :n_draws] if n_draws == 60 else normal(4, n_draws, 2)
     found = summarize_convergence(chains)
@@ -112,7 +112,7 @@ def test_reports_and_stops_agree(n_draws, target_ess):
     [lambda x: rank_r_hat(x)[0], lambda x: gelman_rubin(x).estimate[0]],
     ids=["rank", "Gelman-Rubin"],
 )
-def test_a_single_chain_is_compared_with_its_other_half(r_hat):
+def test_single_chain_is_judged_by_its_two_halves(r_hat):
     chain = normal(1, 400, 1)
     assert r_hat(chain) < 1.02
     chain[:, 200:] += 3.0

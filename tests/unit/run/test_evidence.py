@@ -54,19 +54,19 @@ pytestmark = pytest.mark.filterwarnings("ignore:log_evidence.*Pareto")  # of cha
 
 
 @in_one_test(("y", "expected"), [((1, -1), -1.8760465), ((1, 1), -1.0590192)])
-def test_two_rows_agree_with_the_printed_series(y, expected):
+def test_second_order_evidence_of_two_rows_agrees_with_the_printed_series(y, expected):
     found = second_order_log_evidence(given_model(TWO, y), NO_THETA)
     assert found == pytest.approx(expected, abs=5e-8)
 
 
-def test_three_rows_against_the_orthant():
+def test_second_order_evidence_of_three_rows_agrees_with_the_orthant():
     model = three_point_model()
     exact = np.log(orthant_probability(model.prior_at(THREE_THETA).K, THREE_Y))
     assert second_order_log_evidence(model, THREE_THETA) == pytest.approx(exact, abs=5e-6)
     assert abs(EP().with_tolerance().fit(model, THREE_THETA).log_evidence - exact) > 5e-4
 
 
-def test_a_weight_is_a_number_of_rows():
+def test_second_order_evidence_of_weights_equals_that_of_repeated_rows():
     model = given_model(TWO, [1.0, -1.0])
     weighted = model.with_observations(weight=np.array([2.0, 1.0]))
     repeated = model.with_observations(y=np.array([1.0, 1.0, -1.0]), first=np.array([0, 2]))
@@ -74,7 +74,7 @@ def test_a_weight_is_a_number_of_rows():
     assert found[0] == pytest.approx(found[1], abs=1e-6)
 
 
-def test_an_offset_is_a_shift_of_the_latent_function():
+def test_second_order_evidence_with_an_offset_agrees_with_a_closed_form():
     """Under y = 1 for all an offset of b is a probit with b, which a closed form has."""
     shifted = given_model(TWO, [1.0, 1.0]).with_observations(offset=np.array([0.4, -0.3]))
     exact = stats.multivariate_normal(np.zeros(2), TWO + np.eye(2)).logcdf([0.4, -0.3])
@@ -82,14 +82,14 @@ def test_an_offset_is_a_shift_of_the_latent_function():
 
 
 @in_one_test("tol", [0.1, 1e-2])
-def test_terms_of_low_degree_make_up_for_a_loose_tolerance(tol):
+def test_second_order_correction_makes_up_for_a_loose_tolerance(tol):
     model = given_model(TWO, [1.0, -1.0])
     fit = EP(tol=tol).fit(model, NO_THETA)
     found = fit.log_evidence + second_order_correction(model, fit.q)
     assert found == pytest.approx(second_order_log_evidence(model, NO_THETA), abs=1e-6)
 
 
-def test_outliers_of_student_t_noise():
+def test_second_order_correction_halves_the_error_for_outliers():
     y = np.array([5.0, -5.0, 0.0])
     model = given_model(THREE, y, StudentT(0.3, fixed=True))
     exact = exact_posterior(THREE, y, StudentT(0.3, fixed=True), n_nodes=101)[0]
@@ -100,7 +100,7 @@ def test_outliers_of_student_t_noise():
 # --- at one theta ---------------------------------------------------------------------------------
 
 
-def test_importance_sampling_against_the_orthant():
+def test_evidence_by_importance_sampling_agrees_with_the_orthant():
     model = three_point_model()
     exact = np.log(orthant_probability(model.prior_at(THREE_THETA).K, THREE_Y))
     value, error = conditional_evidence(model, THREE_THETA, "is", 0)
@@ -108,20 +108,20 @@ def test_importance_sampling_against_the_orthant():
     assert abs(value - exact) < Z_LIMIT * error
 
 
-def test_the_standard_error_is_that_of_a_log_of_a_mean():
+def test_standard_error_of_the_evidence_is_that_of_a_log_of_a_mean():
     weights = np.tile([1.0, 2.0, 3.0, 2.0], 50)
     value, error = _log_mean(np.log(weights) - 500.0, "is")
     assert value == pytest.approx(np.log(2.0) - 500.0)
     assert error == pytest.approx(weights.std(ddof=1) / np.sqrt(200.0) / 2.0)
 
 
-def test_heavy_weights_are_reported():
+def test_heavy_weights_of_the_evidence_cause_a_warning():
     log_weights = -1.5 * np.log(np.random.default_rng(0).uniform(size=2000))  # k = 1.5
     with pytest.warns(UserWarning, match=r"method='is'\): the weights have a Pareto k of 1\.\d\d"):
         _log_mean(log_weights, "is")
 
 
-def test_weights_that_are_all_zero_are_no_evidence():
+def test_evidence_of_weights_that_are_all_zero_is_refused():
     with pytest.raises(ValueError, match="no draw has a finite evidence"):
         _log_mean(np.full(5, -np.inf), "integrated")
 
@@ -160,7 +160,7 @@ def fitted(kind, data, settings=QUICK):
 
 
 @pytest.mark.parametrize("kind", ["counts", "ordinal", "volatility", "student_t"])
-def test_methods_agree_for_every_likelihood(kind, data):
+def test_evidence_methods_agree_for_every_likelihood(kind, data):
     model = fitted(kind, data)
     exact, error = model.log_evidence("is")
     for method, tolerance in (("laplace", 1.0), ("ep", 0.3), ("ep2", 0.1)):
@@ -172,14 +172,14 @@ def test_methods_agree_for_every_likelihood(kind, data):
         assert value == pytest.approx(exact, abs=Z_LIMIT * np.hypot(own, error))
 
 
-def test_the_mean_over_all_theta_is_below_what_a_good_one_has(data):
+def test_integrated_evidence_is_below_that_of_a_good_theta(data):
     model = fitted("volatility", data, GOOD)
     value, error = model.log_evidence()
     assert value < model.log_evidence("is").value
     assert 0.0 < error < 0.2
 
 
-def test_a_softmax_has_one_evidence(data):
+def test_evidence_of_a_softmax_agrees_between_methods(data):
     model = fitted("softmax", data, GOOD)
     value, error = model.log_evidence()
     at_mean, own = model.log_evidence("is")
@@ -195,7 +195,7 @@ def test_a_softmax_has_one_evidence(data):
             model.log_evidence(method)
 
 
-def test_one_against_the_rest_has_no_evidence(data):
+def test_one_vs_rest_refuses_log_evidence(data):
     X, f = data
     with short_chains():
         model = BayesianGPClassifier(**QUICK).fit(X, np.digitize(f, [-0.5, 0.5]))
@@ -204,7 +204,7 @@ def test_one_against_the_rest_has_no_evidence(data):
     assert np.isfinite(model.estimators_[0].log_evidence("is")).all()
 
 
-def test_the_evidence_is_reproducible_and_changes_no_prediction(classifier):
+def test_log_evidence_is_reproducible_and_changes_no_prediction(classifier):
     X = np.linspace(0.0, 1.0, 5)[:, None]
     before = classifier.predict_proba(X)
     first = [classifier.log_evidence(), classifier.log_evidence("is")]
@@ -212,7 +212,7 @@ def test_the_evidence_is_reproducible_and_changes_no_prediction(classifier):
     assert_array_equal(classifier.predict_proba(X), before)
 
 
-def test_theta_is_natural_and_by_default_the_mean_of_the_draws(classifier):
+def test_log_evidence_takes_natural_theta_and_defaults_to_the_mean_draw(classifier):
     mean = classifier.theta_samples_.mean(axis=(0, 1))
     assert classifier.log_evidence("ep", np.exp(mean)).value == pytest.approx(
         classifier.log_evidence("ep").value, abs=1e-10
@@ -232,7 +232,7 @@ def test_theta_is_natural_and_by_default_the_mean_of_the_draws(classifier):
         (("is", [np.nan, 1.0]), "got nan for 'k1__constant_value'"),
     ],
 )
-def test_impossible_arguments_are_named(classifier, arguments, message):
+def test_impossible_arguments_of_log_evidence_are_refused(classifier, arguments, message):
     with pytest.raises(ValueError, match=message):
         classifier.log_evidence(*arguments)
 
@@ -245,7 +245,7 @@ class Flat(stats.rv_continuous):
         return True
 
 
-def test_an_improper_prior_has_no_evidence():
+def test_improper_prior_is_refused_by_log_evidence():
     priors = {"k1__constant_value": Flat(a=0.0)()}
     X, y = toy_classes(5, 1, seed=2)
     model = make_model(X, y, priors=priors)
@@ -253,7 +253,7 @@ def test_an_improper_prior_has_no_evidence():
         integrated_evidence(model, np.zeros((10, 2)), None, 0)
 
 
-def test_the_evidence_is_a_density_per_unit_of_y(data):
+def test_log_evidence_is_a_density_per_unit_of_y(data):
     """Densities are per unit of y: 128 times the unit, 1/128 of the density for every row."""
     X, f = data
     y = 3.0 + f + 0.2 * np.random.default_rng(4).standard_normal(20)
@@ -269,7 +269,7 @@ def test_the_evidence_is_a_density_per_unit_of_y(data):
         assert difference == pytest.approx(expected, rel=1e-6)
 
 
-def test_fixed_hyperparameters_leave_the_conditional_evidence():
+def test_log_evidence_of_fixed_hyperparameters_is_the_conditional_one():
     X, y = toy_classes(20, 1, seed=2)
     kernel = ConstantKernel(2.0, "fixed") * RBF(0.5, "fixed")
     with short_chains():
@@ -297,7 +297,7 @@ def table(two_models):
     return compare_evidence(two_models)
 
 
-def test_the_table_has_probabilities_and_paired_differences(two_models, table):
+def test_evidence_table_has_probabilities_and_paired_differences(two_models, table):
     best, other = table.records
     assert (best.name, other.name) == ("smooth", "rough")
     odds = np.exp(two_models["smooth"].log_evidence()[0] - two_models["rough"].log_evidence()[0])
@@ -315,7 +315,7 @@ def test_the_table_has_probabilities_and_paired_differences(two_models, table):
     assert [line.split()[0] for line in lines] == ["smooth", "rough"]
 
 
-def test_other_targets_cannot_be_compared(two_models, data):
+def test_evidence_comparison_refuses_other_targets(two_models, data):
     X, f = data
     with short_chains():
         other = BayesianGPRegressor(**QUICK).fit(X, np.exp(f))
@@ -324,6 +324,6 @@ def test_other_targets_cannot_be_compared(two_models, data):
 
 
 @in_one_test("models", [{}, []])
-def test_nothing_to_compare(models):
+def test_evidence_comparison_refuses_an_empty_mapping(models):
     with pytest.raises(ValueError, match="models must be a mapping of names"):
         compare_evidence(models)

@@ -46,7 +46,7 @@ def densities(model):
     return np.moveaxis(found, 1, 0).reshape(2, 2, 40, 12)
 
 
-def test_elpd_of_a_regression_has_its_closed_form(regressor):
+def test_elpd_of_a_regression_equals_its_closed_form(regressor):
     left_out, inside = densities(regressor)
     result = regressor.loo()
     axes = {"chain_axis": 0, "draw_axis": 1}
@@ -61,7 +61,7 @@ def test_elpd_of_a_regression_has_its_closed_form(regressor):
     assert result.method == "integrated"
 
 
-def test_the_line_says_what_the_weights_are_about():
+def test_line_of_leave_one_out_says_what_the_weights_are_over():
     result = LeaveOneOut(-9.0, 2.0, 3.0, np.full(3, -3.0), np.array([0.1, 0.2, 0.3]), "integrated")
     assert str(result) == "elpd -9.0 +- 2.0, p_loo 3.0 (weights over the hyper-parameters)"
     bad = replace(result, pareto_k=np.array([0.1, 0.8, np.inf]))
@@ -70,18 +70,18 @@ def test_the_line_says_what_the_weights_are_about():
     assert 'weights over f and the hyper-parameters: use method="integrated"' in str(other)
 
 
-def test_the_number_of_workers_changes_nothing(regressor):
+def test_number_of_workers_does_not_change_leave_one_out(regressor):
     found = regressor.loo()
     with joblib.parallel_config(backend="threading", n_jobs=2):
         assert_array_equal(regressor.loo().elpd_i, found.elpd_i)
 
 
-def test_an_unknown_method_is_refused(regressor):
+def test_leave_one_out_refuses_an_unknown_method(regressor):
     with pytest.raises(ValueError, match=r"method must be one of \['integrated', 'psis'\]"):
         regressor.loo("is")
 
 
-def test_fixed_hyper_parameters_need_no_weights():
+def test_leave_one_out_of_fixed_hyper_parameters_needs_no_weights():
     kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
     model = BayesianGPClassifier(kernel, sampler="aa", **{**QUICK, "n_draws": 4}).fit(X, Y > 0.0)
     result = model.loo()
@@ -102,7 +102,7 @@ def test_many_draws_are_thinned_evenly():
     assert _thin(np.empty((2, 3000, 0))).shape == (1, 1, 0)
 
 
-def test_the_tail_has_fewer_draws_where_chains_repeat_values():
+def test_pareto_tail_is_shorter_if_chains_repeat_values():
     """Its length is that for as many effective draws as there are: ArviZ has 3 sqrt(S / r_eff)."""
     rng = np.random.default_rng(0)
     log_lik = np.repeat(1.5 * rng.standard_t(4.0, (4, 100, 3)), 8, axis=1)

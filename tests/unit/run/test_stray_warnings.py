@@ -21,7 +21,7 @@ X, Y = toy_classes(8, 2, seed=3)
 
 @in_one_test("likelihood", [Gaussian(), StudentT(), NegativeBinomial()])
 @in_one_test("value", [-1e4, -400.0, 400.0, 1e4])
-def test_likelihood_parameters_far_out_give_finite_numbers(likelihood, value):
+def test_extreme_likelihood_parameters_give_finite_numbers(likelihood, value):
     there = likelihood.with_parameters(np.array([value]))
     y, f = np.array([0.0, 3.0]), np.array([0.5, 3.0])
     parts = (
@@ -35,7 +35,7 @@ def test_likelihood_parameters_far_out_give_finite_numbers(likelihood, value):
 
 
 @in_one_test("log_length", [-400.0, 400.0])
-def test_length_scales_far_out_have_their_limits(log_length):
+def test_extreme_length_scales_give_the_limits_of_K(log_length):
     covariance = make_covariance(default_kernel(2), X)
     theta = np.array([0.0, log_length])
     expected = np.eye(8) if log_length < 0.0 else np.ones((8, 8))
@@ -44,7 +44,7 @@ def test_length_scales_far_out_have_their_limits(log_length):
 
 
 @in_one_test("log_constant", [-400.0, 45.0, 400.0])
-def test_the_skewness_of_margins_far_out_is_finite(log_constant):
+def test_skewness_of_margins_is_finite_at_extreme_theta(log_constant):
     model = make_model(X, Y)
     q = EP(max_sweeps=3).fit(model, np.array([log_constant, -2.0])).q
     assert np.isfinite(q.skewness(model)).all()

@@ -63,7 +63,7 @@ class Recording(Sampler):
         return PreparedChains(Still(), request.starts, request.rngs, 0)
 
 
-def test_chains_begin_where_draws_from_the_prior_are():
+def test_starts_of_chains_have_the_law_of_the_prior():
     model = make_model(*toy_classes(5, 2, 0))
     sampler, seed = Recording(), np.random.SeedSequence(0)
     run = sample_chains(
@@ -120,7 +120,7 @@ LONG_CASES = {"collapsed": (Collapsed(), Exact(), Gaussian(0.5, fixed=True), 2)}
 
 
 @pytest.mark.parametrize("case", [*CASES, pytest.param("collapsed", marks=pytest.mark.statistical)])
-def test_rounding_errors_of_K_keep_chains_out_of_nowhere(case):
+def test_chains_reach_theta_at_which_K_is_singular(case):
     """K is singular where the posterior is, and not where chains start."""
     sampler, approximation, likelihood, n_warmup = (CASES | LONG_CASES)[case]
     model = defective_model(likelihood, ALTERNATING)
@@ -137,7 +137,7 @@ def test_rounding_errors_of_K_keep_chains_out_of_nowhere(case):
 
 
 @in_one_test("name", WITHIN_GIBBS)
-def test_samplers_that_hold_f_still_have_a_nugget(name):
+def test_samplers_that_hold_f_add_a_nugget(name):
     model, sampler = make_model(*toy_classes(8, 2, 0)), SAMPLERS[name](n_latent=1)
     run = sample_chains(
         [model], sampler, Laplace(), n_importance=None, n_chains=1, n_warmup=2, n_draws=2,
@@ -154,7 +154,7 @@ def test_samplers_that_hold_f_still_have_a_nugget(name):
 
 
 @in_one_test("sampler", [Sufficient(nugget=0.3), Interweaving(nugget=0.3)])
-def test_the_model_that_is_sampled_has_the_nugget_that_was_asked_for(sampler):
+def test_prepared_model_has_the_given_nugget(sampler):
     model = make_model(*toy_classes(8, 2, 0))
     sampled = sampler.prepare_model(model)
     assert sampled.covariance.nugget == 0.3
@@ -166,13 +166,13 @@ def test_the_model_that_is_sampled_has_the_nugget_that_was_asked_for(sampler):
 
 @in_one_test("kind", [Sufficient, Interweaving])
 @in_one_test("nugget", [0.0, -1e-8, 9e-11, 1.1, np.nan, np.inf, "1e-8", None])
-def test_an_impossible_nugget_is_named(kind, nugget):
+def test_impossible_nugget_is_refused_by_name(kind, nugget):
     with pytest.raises(ValueError, match=r"sampler: nugget must be a number in \[1e-10, 1\]"):
         kind(nugget=nugget).check()
 
 
 @in_one_test("nugget", [1e-10, 1e-8, 1, 1.0])
-def test_a_possible_nugget_passes(nugget):
+def test_possible_nuggets_are_accepted(nugget):
     Sufficient(nugget=nugget).check()
 
 
@@ -185,7 +185,7 @@ def asked(model, approximation, starts, n_importance=None):
     )
 
 
-def test_the_report_is_of_what_the_chains_do():
+def test_report_of_the_set_up_states_the_number_of_draws_in_use():
     """The draws reported are those of the number used; without an emulator there is no report."""
     model, reports = make_model(*toy_classes(12, 2, 1)), []
     for emulates in (True, False):
@@ -205,7 +205,7 @@ def test_the_report_is_of_what_the_chains_do():
 
 
 @in_one_test("likelihood", ["logit", "probit"])
-def test_sequential_rows_leave_little_noise_where_no_gaussian_would_do(likelihood):
+def test_sequential_rows_leave_little_noise_for_separable_classes(likelihood):
     """Separable classes, priors that say that the variance is large, and Laplace's poor sites."""
     X = np.random.default_rng(0).uniform(size=(18, 2))
     y = np.where(X[:, 0] + 0.2 * X[:, 1] > 0.55, 1.0, -1.0)
@@ -276,7 +276,7 @@ def mapped_moves(maker):
     ],
     ids=["emulated", "trajectories", "fixed", "mapping", "tempered"],
 )
-def test_all_moves_of_a_chain_have_the_share_of_its_estimates(prepare, names):
+def test_all_moves_of_a_chain_have_the_same_defensive_share(prepare, names):
     """With another share, particles that a move makes would be weighed by another density."""
     prepared = prepare()
     moves = estimating(prepared.transition)

@@ -16,6 +16,7 @@ from skgpmcmc.setup.estimates import calibrate_estimates
 from skgpmcmc.setup.report import EmulatorSettings
 
 from ...helpers import Watched, make_model, toy_classes
+from .emulator.test_design import Impossible
 
 SETTINGS = EmulatorSettings(0.1, 0.05, None, emulates=True)
 #: Log of the relative variance of a weight, that wants this number of draws.
@@ -40,7 +41,7 @@ def probing(known, monkeypatch, gap, log_variance):
     monkeypatch.setattr(estimates, "estimate_at", lambda *of: found[tuple(of[2])])
 
 
-def test_the_correction_is_that_of_typical_places(known):
+def test_correction_of_the_evidence_follows_typical_points(known):
     """Elsewhere all is different: that hardly counts, however regular it is."""
     thetas, evidence, _ = known.choose_trial_points()
     typical = np.arange(len(thetas)) % 2 == 0
@@ -59,7 +60,7 @@ def test_the_correction_is_that_of_typical_places(known):
     assert found.error < 0.5  # of all places alike it is one
 
 
-def test_the_count_is_what_the_noise_asks_for(known, monkeypatch):
+def test_number_of_importance_draws_gives_the_wanted_noise(known, monkeypatch):
     n = len(known.choose_trial_points()[0])
     probing(known, monkeypatch, np.full(n, 0.7), np.full(n, LOG_VARIANCE))
     after, found = calibrate_estimates(known, SETTINGS, InProcessExecutor())
@@ -73,7 +74,7 @@ def test_the_count_is_what_the_noise_asks_for(known, monkeypatch):
     assert fixed.noise == pytest.approx(0.1 * np.sqrt(WANTED / 7), rel=0.05)
 
 
-def test_every_probe_has_a_stream_of_its_own(known):
+def test_every_probe_has_its_own_random_stream(known):
     workers = Watched()
     _, found = calibrate_estimates(known, SETTINGS, workers)
     ((_, items, _),) = workers.batches
@@ -82,12 +83,12 @@ def test_every_probe_has_a_stream_of_its_own(known):
     assert sum(found.mixture({"walk": None}, 0.03).probabilities) == pytest.approx(1.0)
 
 
-def test_nothing_is_known_of_estimates_where_no_probe_has_a_likelihood(known, monkeypatch):
-    monkeypatch.setattr(estimates, "estimate_at", lambda *of: None)
+def test_calibration_of_estimates_fails_if_no_probe_has_a_likelihood(known):
+    impossible = known.model.with_observations(likelihood=Impossible())
     with pytest.raises(RuntimeError, match="No chain can start"):
-        calibrate_estimates(known, SETTINGS, InProcessExecutor())
+        calibrate_estimates(replace(known, model=impossible), SETTINGS, InProcessExecutor())
 
 
-def test_a_measurement_is_complete_or_there_is_none(known):
+def test_calibration_of_estimates_is_not_made_in_part(known):
     with apply_limit(TimeLimit(-np.inf)), pytest.raises(OutOfTimeError):
         calibrate_estimates(known, SETTINGS, InProcessExecutor())

@@ -62,14 +62,14 @@ def condition(root):
     return np.linalg.cond(whitened)
 
 
-def test_the_metric_is_the_covariance_where_points_are_many():
+def test_metric_of_many_points_is_their_covariance():
     draws = np.random.default_rng(2).multivariate_normal(np.zeros(DIM), COVARIANCE, size=4000)
     root = learn_root(np.eye(DIM), [point(draw) for draw in draws])
     assert_allclose(np.triu(root, 1), 0.0)
     assert condition(root) < 1.5  # what it is shrunk to has its share where the spread is 0.02
 
 
-def test_gradients_make_up_for_few_points():
+def test_gradients_improve_the_metric_of_few_points():
     """As many points as dimensions and a few: positions alone say far less."""
     draws = np.random.default_rng(3).multivariate_normal(np.zeros(DIM), COVARIANCE, size=12)
     root = 1.5 * np.linalg.cholesky(np.diag(COVARIANCE.diagonal()))
@@ -80,7 +80,7 @@ def test_gradients_make_up_for_few_points():
     assert condition(learned) < condition(of_positions)
 
 
-def test_a_warm_up_finds_metric_and_step():
+def test_warm_up_finds_metric_and_step_size():
     starts = 2.0 * np.random.default_rng(4).standard_normal((4, DIM))
     exploration = explore(starts, [20] * 5)
     assert condition(exploration.trajectory.root.matrix) < 5.0
@@ -101,7 +101,7 @@ def test_a_warm_up_finds_metric_and_step():
 
 
 @in_one_test("dim", [4, 8, 22, 60])
-def test_windows_hold_as_many_points_as_a_covariance_needs(dim):
+def test_warm_up_windows_hold_enough_points_for_a_covariance(dim):
     windows = OPTIONS.windows(dim, 4)
     assert 4 * sum(windows[:-1]) >= 6 * dim
     assert all(window >= 4 for window in windows)
@@ -120,7 +120,7 @@ def prepared():
     return model, set_up_emulated(asked(model), InProcessExecutor(), None, draws_latent=False)
 
 
-def test_chains_go_on_from_where_the_warm_up_has_left_them(prepared):
+def test_chains_continue_from_the_ends_of_the_warm_up(prepared):
     model, ready = prepared
     assert ready.n_burn_in == 0
     assert ready.n_evaluations > 100
@@ -135,7 +135,7 @@ def test_chains_go_on_from_where_the_warm_up_has_left_them(prepared):
     assert segment.counts.n_evaluations >= 5
 
 
-def test_a_state_at_rest_goes_on_alike(prepared):
+def test_state_without_factors_continues_to_the_same_draw(prepared):
     model, ready = prepared
     state = ready.states[0]
     moved, again = (
@@ -146,7 +146,7 @@ def test_a_state_at_rest_goes_on_alike(prepared):
     assert moved.point.log_density == again.point.log_density
 
 
-def test_a_chain_names_the_start_that_has_no_density(prepared):
+def test_start_without_density_is_refused_by_name(prepared):
     model, ready = prepared
     assert ready.transition.start(model, np.full(4, 1e4), np.random.default_rng(0)) is None
 
@@ -162,7 +162,7 @@ def test_a_chain_names_the_start_that_has_no_density(prepared):
 
 
 @in_one_test(("last", "n_iterations"), [("warm-up by trajectories: window 2", 12), ("nothing", 0)])
-def test_when_the_time_is_over_it_ends_with_what_it_has(last, n_iterations):
+def test_warm_up_ends_with_partial_results_at_the_time_limit(last, n_iterations):
     starts = np.random.default_rng(4).standard_normal((4, DIM))
     with apply_limit(TimeLimit(np.inf if n_iterations else -np.inf)) as limit:
         exploration = explore(starts, [5, 7, 9], workers=CutShort(limit, last))
@@ -171,7 +171,7 @@ def test_when_the_time_is_over_it_ends_with_what_it_has(last, n_iterations):
     assert (exploration.n_evaluations > 40) == (n_iterations > 0)
 
 
-def test_trajectories_are_for_gaussian_noise_many_hyperparameters_and_not_too_many_rows():
+def test_trajectories_are_chosen_for_gaussian_noise_and_many_hyperparameters():
     model = regression()
     assert trajectories_are_cheaper(model, OPTIONS)
     assert not trajectories_are_cheaper(make_model(*toy_classes(12, 2, 1)), OPTIONS)

@@ -10,7 +10,7 @@ from ...helpers import in_one_test
 
 
 @in_one_test("r", [0.2, 0.9])
-def test_autocorrelation_times_of_autoregressions(r):
+def test_autocorrelation_times_of_autoregressions_match_theory(r):
     rng = np.random.default_rng(0)
     x = rng.standard_normal((2, 200))
     steps = [x]
@@ -21,7 +21,7 @@ def test_autocorrelation_times_of_autoregressions(r):
     assert_allclose(found, (1.0 + r) / (1.0 - r), rtol=0.15)
 
 
-def test_a_chain_that_stands_still_is_the_slowest():
+def test_chain_that_stands_still_has_the_longest_autocorrelation_time():
     runs = np.random.default_rng(0).standard_normal((2, 4, 30))
     runs[1] = runs[1, :, :1]
     moving, still = autocorrelation_times(runs)
@@ -41,7 +41,7 @@ class Normal:
         return Normal(position, -0.5 * float(np.sum((position / self.spreads) ** 2)))
 
 
-def test_a_slice_with_widths_of_its_own_needs_fewer_evaluations():
+def test_slice_with_tuned_widths_needs_fewer_evaluations():
     rng = np.random.default_rng(0)
     target = Normal(None)
     plain = UnivariateSlice()

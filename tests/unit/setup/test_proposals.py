@@ -93,7 +93,7 @@ EXACT = EvidenceSource.exact(None, draws_latent=True)
 
 
 @in_one_test("dim", [1, 2, 3, 5])
-def test_proposals_come_from_wider_tails_and_their_ratio_knows_that(dim):
+def test_hastings_ratio_accounts_for_the_wider_tails_of_proposals(dim):
     """The Hastings ratio is that of the density to the power by which its tails are lifted."""
     proposals, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(3))
     proposal, power = proposals.by_name[proposals.main], OPTIONS.lifted_power(dim)
@@ -106,7 +106,7 @@ def test_proposals_come_from_wider_tails_and_their_ratio_knows_that(dim):
         assert log_hastings == pytest.approx(expected, abs=0.1)  # multilinear on a grid
 
 
-def test_the_correction_is_that_of_the_estimates():
+def test_density_of_proposals_includes_the_correction_of_the_evidence():
     """Of the evidence, before its tails are lifted."""
     correction = object()
     estimates = EXACT._replace(correction=correction)
@@ -119,7 +119,7 @@ def test_the_correction_is_that_of_the_estimates():
 
 
 @in_one_test("dim", [1, 2, 3])
-def test_during_burn_in_rotations_are_independent_of_where_they_start(dim):
+def test_burn_in_rotations_do_not_depend_on_their_start(dim):
     """Draws from the density with wider tails, from wherever, by proposals of the same names."""
     proposals, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(4))
     burn_in = widen_rotations(proposals.by_name)
@@ -135,7 +135,7 @@ def test_during_burn_in_rotations_are_independent_of_where_they_start(dim):
     assert np.std(kept, axis=0).max() < 0.3 * sd
 
 
-def test_other_proposals_and_their_shares():
+def test_mixture_has_the_other_proposals_with_their_shares():
     kernel = ConstantKernel(4.0, "fixed") * ExpSineSquared()
     model = make_model(np.linspace(0.0, 2.0, 4)[:, None], np.ones(4), kernel=kernel)
     periodic = replace(knowledge(2), model=model)
@@ -154,7 +154,7 @@ def test_other_proposals_and_their_shares():
 
 
 @in_one_test("dim", [1, 3, 5])
-def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
+def test_starts_of_chains_are_overdispersed(dim):
     starts = np.array(propose_by_emulator(knowledge(dim), EXACT, 100).starts)
     assert starts.shape == (100, dim)
     assert len(np.unique(starts, axis=0)) > 90  # chains of a pool may stay
@@ -165,7 +165,7 @@ def test_chains_start_apart_and_further_out_than_they_will_stay(dim):
 
 
 @in_one_test("dim", [1, 2, 3])
-def test_no_chain_starts_where_rotations_stay(dim):
+def test_no_chain_starts_beyond_the_grid_of_rotations(dim):
     """A rotation cannot leave a theta that is not on its grid."""
     near = replace(knowledge(dim), options=replace(OPTIONS, negligible_depth=3.0))
     proposals = propose_by_emulator(near, EXACT, 2000)
@@ -173,7 +173,7 @@ def test_no_chain_starts_where_rotations_stay(dim):
     assert all(density.to_cube(start) is not None for start in proposals.starts)
 
 
-def test_in_a_hurry_chains_walk_from_the_best_point():
+def test_chains_walk_from_the_best_point_if_time_is_over():
     point = SimpleNamespace(theta=np.array([3.0, -2.0]))
     known = replace(knowledge(2), design=SimpleNamespace(best=point), root=0.1 * np.eye(2))
     proposals = propose_by_random_walk(known, 5)
@@ -185,7 +185,7 @@ def test_in_a_hurry_chains_walk_from_the_best_point():
 # --- what an emulator is worth --------------------------------------------------------------------
 
 
-def test_acceptance_is_that_of_the_states_a_chain_is_in():
+def test_predicted_acceptance_is_the_average_over_all_pairs_of_states():
     """All pairs, one by one; a place that pi* forgets counts for more than one that it invents."""
     log_weights = np.random.default_rng(seeded(5)).standard_normal(30)
     w = np.exp(log_weights)
@@ -207,7 +207,7 @@ def test_acceptance_is_that_of_the_states_a_chain_is_in():
     [(0.0, False), (0.3, False), (0.9, True)],
     ids=["none", "low", "high"],
 )
-def test_an_emulator_is_believed_far_from_modes_only_where_it_is_good(acceptance, trusted):
+def test_starts_far_from_modes_need_a_good_emulator(acceptance, trusted):
     """A density thirty times as wide as the scale: it is promised, and nobody has been there."""
     known = replace(knowledge(2, acceptance), exploration=None)
     draws = np.abs(known.draw(Normal(1.0 / 900.0)))
@@ -215,7 +215,7 @@ def test_an_emulator_is_believed_far_from_modes_only_where_it_is_good(acceptance
 
 
 @in_one_test("dim", [1, 2, 3, 5])
-def test_draws_from_a_power_are_wider(dim):
+def test_draws_from_a_power_of_the_density_are_wider(dim):
     for power in (1.0, 0.5):
         draws = knowledge(dim).draw(Normal(), power)
         # Six hundred draws and more: the standard error of this is 0.03, and more for chains.

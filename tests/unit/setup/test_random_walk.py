@@ -54,13 +54,13 @@ def frozen(walk):
 
 
 @pytest.mark.parametrize("target", [0.15, 0.75])
-def test_a_random_walk_is_tuned_to_its_target(target):
+def test_random_walk_is_tuned_to_its_target_acceptance(target):
     starts = [np.array([sign, 0.5 * sign]) for sign in (-1.0, 1.0)]
     prepared = set_up_random_walk(asked(starts, 0), target, frozen, InProcessExecutor())
     assert acceptance_of(prepared.transition, np.zeros(2)) == pytest.approx(target, abs=0.08)
 
 
-def test_a_new_scale_keeps_the_shape_and_a_new_shape_brings_its_scale():
+def test_tuning_of_the_scale_keeps_the_shape_and_a_new_shape_sets_the_scale():
     root = DenseRoot(np.array([[1.0, 0.0], [0.3, 2.0]]))
     walk = MarginalWalk(Standard(), RandomWalk(-0.4, 0.3, root), with_latent=False)
     sweep = Sweep((Walker(0.5, 0.6), walk), (1, 1))
@@ -76,7 +76,7 @@ def test_a_new_scale_keeps_the_shape_and_a_new_shape_brings_its_scale():
     assert (walker.target_acceptance, moved.target_acceptance) == (0.6, 0.3)
 
 
-def test_chains_are_pooled_between_windows():
+def test_chains_share_scale_and_shape_between_windows():
     """Their median scale where the shape stays, and the scale of a new shape where that is new."""
     starts = [np.array([sign, 0.5 * sign]) for sign in (-1.0, 0.1, 1.0)]
     request = Request(FLAT, Standard(), starts, streams(3, 4), None, None, 200)
@@ -98,7 +98,7 @@ def test_chains_are_pooled_between_windows():
         assert pooled.log_scale == pytest.approx(expected, abs=1e-12)
 
 
-def test_a_random_walk_without_hyper_parameters():
+def test_warm_up_runs_without_hyper_parameters():
     request = Request(FLAT, Standard(), [np.empty(0)] * 2, streams(2, 5), None, None, 40)
     prepared = set_up_random_walk(request, 0.25, frozen, InProcessExecutor())
     assert np.isfinite(prepared.transition.proposal.log_scale)
@@ -129,7 +129,7 @@ class Walker(Tunable):
         return replace(self, log_scale=log_scale)
 
 
-def test_the_parts_of_a_sweep_are_tuned_to_their_own_targets():
+def test_moves_of_a_sweep_are_tuned_to_their_own_target_acceptance():
     targets = (0.2, 0.7)
     sweep = Sweep(tuple(Walker(3.0, target) for target in targets), (1, 2))
     request = asked([np.zeros(1)] * 2, 2)

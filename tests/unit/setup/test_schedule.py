@@ -19,7 +19,7 @@ from ...helpers import in_one_test, make_model, toy_classes
 
 
 @in_one_test("n_warmup", [0, 1, 2, 5, 20, 37, 500])
-def test_a_schedule_is_as_long_as_asked(n_warmup):
+def test_windows_of_a_schedule_sum_to_its_length(n_warmup):
     schedule = WarmUpSchedule.of_length(n_warmup)
     windows = schedule.windows
     assert sum(window.n_steps for window in windows) + schedule.n_burn_in == n_warmup
@@ -33,7 +33,7 @@ def test_a_schedule_is_as_long_as_asked(n_warmup):
             assert after.first_gain == before.first_gain + before.n_steps
 
 
-def test_500_iterations_have_ten_windows():
+def test_schedule_of_500_iterations_has_ten_windows():
     schedule = WarmUpSchedule.of_length(500)
     assert schedule.n_burn_in == 50
     assert [window.n_steps for window in schedule.windows] == [45] * 10
@@ -48,12 +48,12 @@ def test_500_iterations_have_ten_windows():
 
 
 @in_one_test("step", [0, 3, 100])
-def test_the_scale_moves_towards_the_target(step):
+def test_scale_moves_towards_the_target_acceptance(step):
     changes = [tune_log_scale(0.2, rate, 0.25, step) - 0.2 for rate in (0.0, 0.25, 0.9)]
     assert np.sign(changes).tolist() == [-1.0, 0.0, 1.0]
 
 
-def test_the_scale_moves_less_and_less_but_can_go_anywhere():
+def test_steps_of_the_scale_decrease_and_their_sum_is_unbounded():
     moves = np.array([tune_log_scale(0.0, 1.0, 0.25, step) for step in range(10_000)])
     assert (np.diff(moves) < 0.0).all()
     # Robbins-Monro: the sum of the gains diverges, that of their squares does not.
@@ -94,13 +94,13 @@ def test_chains_that_differ_widen_the_shape(walk):
 
 
 @in_one_test("n_steps", [1, 2, 3])
-def test_chains_that_have_not_moved_still_give_a_proper_shape(walk, n_steps):
+def test_chains_that_have_not_moved_give_a_positive_definite_shape(walk, n_steps):
     pooled = walk.with_covariance(pooled_covariance(np.ones((1, n_steps, 2))))
     assert np.isfinite(pooled.root.matrix).all()
     assert (pooled.root.matrix.diagonal() > 0.0).all()
 
 
-def test_proposals_have_the_stated_covariance(walk):
+def test_proposals_of_the_walk_have_the_stated_covariance(walk):
     rng = np.random.default_rng(1)
     theta = np.array([3.0, -1.0])
     moves = np.array([walk.propose(theta, rng)[0] - theta for _ in range(20_000)])
@@ -110,7 +110,7 @@ def test_proposals_have_the_stated_covariance(walk):
     assert walk.propose(theta, rng)[1] == 0.0  # symmetric
 
 
-def test_a_joint_update_is_tuned_on_what_theta_alone_would_do():
+def test_joint_update_is_tuned_by_the_acceptance_of_theta_alone():
     """By Laplace's evidence: weights of draws of f would drive the step to nothing."""
     X, y = toy_classes(15, 2, seed=1)
     model = make_model(X, y)
@@ -133,7 +133,7 @@ def test_a_joint_update_is_tuned_on_what_theta_alone_would_do():
     assert_allclose(found, wanted, rtol=1e-3)
 
 
-def test_a_langevin_step_does_not_grow_beyond_its_largest():
+def test_langevin_step_is_tuned_up_to_its_largest_size():
     """Where every step is accepted, tuning would take the scale far away from where it acts."""
     operator = Langevin().with_log_scale(9.0)
     assert operator.log_scale == pytest.approx(0.5 * np.log(2.0))

@@ -60,7 +60,7 @@ def set_up(n_warmup=30):
     return PseudoMarginal().set_up(request, workers), workers
 
 
-def test_chains_that_accept_far_less_than_predicted_are_learned_from_once(monkeypatch):
+def test_low_acceptance_of_chains_refines_the_emulator_once(monkeypatch):
     leads = misled(monkeypatch, 1)
     prepared, workers = set_up()
     first, second = leads
@@ -80,7 +80,7 @@ def test_chains_that_accept_far_less_than_predicted_are_learned_from_once(monkey
     assert [segment.state for segment in workers.batches[-1][2]] == list(prepared.states)
 
 
-def test_a_second_disappointment_is_a_warning(monkeypatch):
+def test_low_acceptance_after_the_refinement_causes_a_warning(monkeypatch):
     leads = misled(monkeypatch, 2)
     said = r"Chains accept \d+% of the proposals of the emulator, where it predicts \d+%, also"
     with pytest.warns(UserWarning, match=said):
@@ -90,7 +90,7 @@ def test_a_second_disappointment_is_a_warning(monkeypatch):
 
 
 @in_one_test("n_warmup", [0, 1])
-def test_a_few_iterations_are_no_surprise(n_warmup):
+def test_few_iterations_do_not_refine_the_emulator(n_warmup):
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("error")
         leads = misled(patch, 2)
@@ -100,7 +100,7 @@ def test_a_few_iterations_are_no_surprise(n_warmup):
     assert prepared.n_tuned == n_warmup
 
 
-def test_nothing_is_looked_at_where_all_is_well():
+def test_expected_acceptance_does_not_refine_the_emulator():
     _, workers = set_up()
     assert workers.stages.count("burn-in") == 1
     assert "a second look" not in workers.stages
@@ -110,7 +110,9 @@ def test_nothing_is_looked_at_where_all_is_well():
     ("n_accepted", "n_made", "expected"),
     [(0, 0, False), (0, 7, False), (0, 8, True), (90, 200, False), (60, 200, True)],
 )
-def test_a_surprise_is_improbable_at_half_of_the_prediction(n_accepted, n_made, expected):
+def test_refinement_needs_an_acceptance_improbable_at_half_of_the_prediction(
+    n_accepted, n_made, expected
+):
     """At a prediction of 0.9, what would have a probability of a hundredth at half of that."""
     counts = ChainCounts()
     counts.n_steps["rotation"], counts.n_accepted["rotation"] = n_made, n_accepted
@@ -124,7 +126,7 @@ def test_a_surprise_is_improbable_at_half_of_the_prediction(n_accepted, n_made, 
     assert not emulated._is_surprising(counts, led, known)
 
 
-def test_draws_do_not_depend_on_the_number_of_workers():
+def test_draws_after_a_refinement_do_not_depend_on_workers():
     model, draws = make_model(*toy_classes(12, 2, 1)), []
     for n_jobs in (1, 2):
         with pytest.MonkeyPatch.context() as patch, joblib.parallel_config("threading"):

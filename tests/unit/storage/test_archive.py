@@ -27,7 +27,7 @@ def through_a_file(record, given=None):
         return from_arrays(StoredRecord(json.loads(json.dumps(tree)), back), given)
 
 
-def test_parts_of_every_kind_are_read_back():
+def test_archive_reads_back_values_of_every_kind():
     correction = Quadratic.flat(np.array([0.5]), np.array([2.0]))
     record = {"a": (1, 2.5, None, "x"), 3: [np.int64(4), True, np.inf], "q": correction}
     back = through_a_file(record)
@@ -38,7 +38,7 @@ def test_parts_of_every_kind_are_read_back():
     assert_array_equal(back["q"].scale, correction.scale)
 
 
-def test_a_random_stream_goes_on_where_it_was_and_spawns_what_it_would_have():
+def test_archived_random_stream_continues_and_spawns_the_same():
     stream = np.random.default_rng(np.random.SeedSequence(5, spawn_key=(0, 2)))
     stream.standard_normal(3)
     stream.spawn(2)
@@ -48,7 +48,7 @@ def test_a_random_stream_goes_on_where_it_was_and_spawns_what_it_would_have():
     assert_array_equal(child.random(2), wanted.random(2))
 
 
-def test_functions_and_arrays_of_objects_are_not_written():
+def test_archive_refuses_functions_and_arrays_of_objects():
     with pytest.raises(TypeError, match=r"A builtins\.function cannot be written"):
         to_arrays({"f": through_a_file})
     with pytest.raises(TypeError, match="An array of objects cannot be written"):
@@ -74,19 +74,19 @@ def test_functions_and_arrays_of_objects_are_not_written():
         ({"given": ["covariance", "__class__"]}, "refers to 'covariance'"),
     ],
 )
-def test_trees_with_anything_but_records_are_refused(tree, why):
+def test_archive_refuses_to_read_anything_but_records(tree, why):
     with pytest.raises(ValueError, match=why):
         from_arrays(StoredRecord(tree, []), given=Quadratic.flat(np.zeros(1), np.ones(1)))
 
 
-def test_an_object_that_occurs_twice_is_read_once():
+def test_archived_object_that_occurs_twice_is_read_once():
     one = Quadratic.flat(np.array([0.5]), np.array([2.0]))
     first, second, other = through_a_file([one, one, Quadratic.flat(np.zeros(1), np.ones(1))])
     assert first is second
     assert other is not first
 
 
-def test_parts_of_the_given_model_are_not_written():
+def test_archive_does_not_write_parts_of_the_given_model():
     model = make_model(*toy_classes(12, 2, 0))
     state = model.state_at(model.start, np.zeros(12))
     tree, arrays = to_arrays(state, model)

@@ -22,7 +22,7 @@ def metropolis(n_draws, q, rng, n_chains=4):
 
 
 @pytest.mark.parametrize("reference_error", [0.0, 0.02])
-def test_scores_are_standard_normal_though_chains_repeat_values(reference_error):
+def test_z_scores_of_right_chains_are_standard_normal(reference_error):
     rng = np.random.default_rng(0)
     q = 150
     mean = reference_error * rng.standard_normal(q)
@@ -37,7 +37,7 @@ def test_scores_are_standard_normal_though_chains_repeat_values(reference_error)
         assert abs(z.mean()) < 4.0 / np.sqrt(q)
 
 
-def test_scores_have_the_sign_of_the_deviation():
+def test_z_scores_have_the_sign_of_the_deviation():
     samples = np.random.default_rng(0).standard_normal((4, 1000, 1))
     right = Reference(np.zeros(1), QUANTILES[None])
     assert exact_answer_test(samples, right).worst < 4.0
@@ -47,7 +47,7 @@ def test_scores_have_the_sign_of_the_deviation():
     assert low < -4.0 < median < 4.0 < high
 
 
-def test_chains_that_never_reach_a_tail_are_not_right():
+def test_exact_answer_test_catches_chains_that_never_reach_a_tail():
     samples = np.clip(np.random.default_rng(0).standard_normal((4, 500, 1)), -1.5, 1.5)
     z = exact_answer_test(samples, Reference(np.zeros(1), QUANTILES[None])).z[0]
     assert z[1] > 4.0
@@ -55,6 +55,6 @@ def test_chains_that_never_reach_a_tail_are_not_right():
     assert np.isfinite(z).all()
 
 
-def test_a_reference_without_quantiles_compares_means():
+def test_exact_answer_test_without_quantiles_compares_means():
     samples = np.random.default_rng(0).standard_normal((4, 500, 2))
     assert exact_answer_test(samples, Reference(np.zeros(2))).z.shape == (2, 1)

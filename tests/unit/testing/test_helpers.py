@@ -7,7 +7,7 @@ import pytest
 from ...helpers import every_pair, in_one_test
 
 
-def test_cases_in_one_test_are_all_tried_and_those_that_fail_are_named():
+def test_in_one_test_tries_all_cases_and_names_failures():
     tried = []
 
     @in_one_test("a, b", [(1, 2), (3, 4), (5, 6)])
@@ -27,7 +27,7 @@ def test_cases_in_one_test_are_all_tried_and_those_that_fail_are_named():
     assert "1, 2" not in str(caught.value)
 
 
-def test_a_covering_of_pairs_has_them_all():
+def test_every_pair_covers_all_pairs_of_settings():
     dimensions = ("abc", range(4), (None, True), "xyz")
     cases = every_pair(*dimensions)
     for i, j in combinations(range(4), 2):

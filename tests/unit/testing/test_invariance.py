@@ -46,26 +46,26 @@ def examined(shift, seed, n_replicates=64, **options):
     )
 
 
-def test_without_a_level_all_replicates_are_made():
+def test_invariance_test_without_level_makes_all_replicates():
     report = examined(9.0, seed=0)
     assert (report.n_replicates, report.n_looks) == (64, 1)
     assert report.p_value == len(report.p_values) * min(report.p_values.values())
     assert "64 replicates" in str(report)
 
 
-def test_a_plain_mistake_is_found_with_half_of_the_replicates():
+def test_invariance_test_finds_a_plain_mistake_with_half_of_the_replicates():
     report = examined(9.0, seed=0, level=LEVEL)
     assert (report.n_replicates, report.n_looks) == (32, 2)
     assert report.p_value < LEVEL
 
 
-def test_a_correct_transition_passes_with_half_of_the_replicates():
+def test_invariance_test_passes_a_right_transition_with_half_of_the_replicates():
     report = examined(0.0, seed=0, level=LEVEL)
     assert report.n_replicates == 32
     assert report.p_value > LEVEL
 
 
-def test_parts_of_the_replicates_are_those_of_the_whole():
+def test_looks_change_only_when_the_invariance_test_stops():
     """Looks change when the test stops, and nothing else."""
     whole, parts = examined(0.4, seed=3), examined(0.4, seed=3, level=1e-9)
     assert parts.n_replicates == 64
@@ -74,12 +74,12 @@ def test_parts_of_the_replicates_are_those_of_the_whole():
     assert parts.p_value == min(1.0, 2 * whole.p_value)
 
 
-def test_a_number_of_replicates_that_no_look_divides():
+def test_invariance_test_accepts_an_odd_number_of_replicates():
     assert examined(0.0, seed=1, n_replicates=13, level=1e-9).n_replicates in (7, 13)
 
 
 @pytest.mark.statistical
-def test_a_correct_transition_is_hardly_ever_taken_for_wrong():
+def test_invariance_test_has_the_stated_error_rate_and_power():
     """With two looks as with one; a mistake that shows with all replicates is found."""
     repeats = range(150)
     options = {"statistics": [FIRST], "n_reference": 1, "n_replicates": 32, "level": LEVEL}

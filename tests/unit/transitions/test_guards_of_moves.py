@@ -23,13 +23,13 @@ class Impossible(Probit):
         return np.where(np.asarray(f) > 1e3, 0.0, -np.inf)
 
 
-def test_no_elliptical_slice_starts_where_the_density_is_zero():
+def test_elliptical_slice_does_not_start_where_the_density_is_zero():
     """Its level would be minus infinity, and every point above it."""
     model = three_point_model().with_observations(likelihood=Impossible())
     assert EllipticalSlice().start(model, THREE_THETA, np.random.default_rng(0)) is None
 
 
-def test_no_elliptical_slice_starts_outside_the_prior():
+def test_elliptical_slice_does_not_start_outside_the_prior():
     model = three_point_model()
     outside = np.full(3, np.inf)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -38,7 +38,7 @@ def test_no_elliptical_slice_starts_outside_the_prior():
 
 @in_one_test("free", [None, np.array([1])], ids=["all", "some"])
 @in_one_test("value", [np.nan, np.inf, -1.0], ids=str)
-def test_a_metric_that_is_no_use_gives_way_to_the_identity(free, value):
+def test_useless_metric_is_replaced_by_the_identity(free, value):
     """Also where only some components move: a metric without a factor is no error of the chain."""
     model = make_model(*toy_classes(8, 2, seed=0))
     rng = np.random.default_rng(1)
@@ -49,7 +49,7 @@ def test_a_metric_that_is_no_use_gives_way_to_the_identity(free, value):
     assert_array_equal(point.metric_root.matrix, np.eye(len(point.position)))
 
 
-def test_a_metric_that_is_of_use_is_used():
+def test_usable_metric_is_used():
     model = make_model(*toy_classes(8, 2, seed=0))
     rng = np.random.default_rng(1)
     state = EllipticalSlice().start(model, model.start, rng)
@@ -93,7 +93,7 @@ def test_a_joint_update_accepts_by_the_exact_ratio(defensive):
 
 
 @pytest.mark.parametrize("n_importance", [2, 8])
-def test_the_noise_of_an_estimate_is_a_standard_deviation(n_importance):
+def test_log_likelihood_sd_is_the_deviation_of_repeated_estimates(n_importance):
     model = make_model(*toy_classes(12, 2, seed=3))
     theta = np.array([2.0, -1.0])
     estimator = PseudoMarginalMetropolis(EP(), RandomWalk(), n_importance)
@@ -113,7 +113,7 @@ class Steep(Probit):
         return 1e200 * np.asarray(f)
 
 
-def test_a_noise_beyond_numbers_is_infinite():
+def test_log_likelihood_sd_beyond_doubles_is_infinite():
     model = three_point_model().with_observations(likelihood=Steep())
     estimator = PseudoMarginalMetropolis(EP(), RandomWalk(), 2)
     assert estimator.log_likelihood_sd(model, THREE_THETA, np.random.default_rng(0)) == np.inf

@@ -32,7 +32,7 @@ def target_of(model, approximation, correction=CORRECTION):
 
 
 @pytest.mark.parametrize("approximation", [EP(), Laplace()], ids=["ep", "laplace"])
-def test_the_density_and_its_gradient_with_start_and_correction(model, approximation):
+def test_approximate_posterior_has_the_right_density_and_gradient(model, approximation):
     target = target_of(model, approximation.with_tolerance(1e-9))
     for theta in CENTER + SCALE * np.array([[0.3, -0.2], [-1.0, 0.8], [2.0, 2.0]]):
         point = target.at(theta)
@@ -48,7 +48,7 @@ def test_the_density_and_its_gradient_with_start_and_correction(model, approxima
         assert_allclose(point.gradient, slopes, atol=1e-4)
 
 
-def test_two_sweeps_from_interpolated_sites_are_nearly_enough(model):
+def test_two_sweeps_from_interpolated_sites_are_accurate(model):
     rough = target_of(model, EP().with_few_sweeps())
     precise = target_of(model, EP().with_tolerance(1e-9))
     for theta in CENTER + SCALE * np.random.default_rng(2).uniform(-1.2, 1.2, size=(6, 2)):
@@ -58,12 +58,12 @@ def test_two_sweeps_from_interpolated_sites_are_nearly_enough(model):
 
 
 @pytest.mark.parametrize("theta", [[900.0, 0.0], [0.0, -900.0], [0.0, 900.0]])
-def test_no_point_where_theta_overflows(model, theta):
+def test_approximate_posterior_is_none_where_theta_overflows(model, theta):
     with np.errstate(over="ignore"):
         assert target_of(model, EP()).at(np.array(theta)) is None
 
 
-def test_tuning_reaches_its_acceptance_and_is_a_function_of_its_seed(model):
+def test_tuning_reaches_its_acceptance_and_is_reproducible(model):
     target, root = target_of(model, EP().with_few_sweeps()), np.diag(SCALE)
     tuned, again = (
         run_window(target, CENTER, root, 1.0, 0.9, 40, np.random.SeedSequence(5)) for _ in range(2)

@@ -76,7 +76,7 @@ def test_reversible_operators_are_their_own_reverse(operator):
 
 
 @in_one_test("backwards", [False, True])
-def test_slices_backwards_begin_with_the_last_coordinate(backwards):
+def test_reversed_slices_begin_with_the_last_coordinate(backwards):
     operator = SLICE.reverse() if backwards else SLICE
     assert operator == replace(SLICE, backwards=backwards)
     assert operator.reverse().reverse() == operator
@@ -122,7 +122,7 @@ class Script:
         ([1, -1, -1], 2, [2, 0, -200], 2),
     ],
 )
-def test_places_are_made_by_R_and_its_reverse_and_evaluated_once(
+def test_mapping_makes_places_by_R_and_its_reverse_and_evaluates_once(
     directions, jump, places, n_evaluations
 ):
     target = Flat()
@@ -134,7 +134,7 @@ def test_places_are_made_by_R_and_its_reverse_and_evaluated_once(
     assert info.accepted == (places[-1] != 0)
 
 
-def test_a_transition_of_the_chain_is_several_updates():
+def test_mapped_chain_advances_by_several_updates():
     chain = DiscretizingMap(Flat(), Layer(FlatLayer(), Step(), 3), 3)
     _, info = chain.step(BARE, Place(np.zeros(1)), Script([1, -1, -1]))
     assert_array_equal(info.marked[:, 0], [3, 0, -300])
@@ -166,7 +166,7 @@ def test_tempered_transitions_go_up_and_down_through_the_same_layers():
 
 
 @in_one_test("max_widths", [1, 4, 8])
-def test_a_bracket_is_stepped_out_as_far_as_it_may_be(max_widths):
+def test_slice_bracket_is_stepped_out_up_to_max_widths(max_widths):
     """Both sides share what is left of it: where the slice has no end, nothing else stops them."""
     operator = UnivariateSlice(max_widths=max_widths)
     for seed in range(20):
@@ -176,7 +176,7 @@ def test_a_bracket_is_stepped_out_as_far_as_it_may_be(max_widths):
         assert np.ptp(layer.asked) < max_widths * np.exp(operator.log_scale)
 
 
-def test_where_the_cheap_posterior_has_no_density_nothing_moves():
+def test_mapped_move_stays_where_the_cheap_posterior_has_no_density():
     target, layer, rng = Flat(), Layer(FlatLayer(0.0), RandomWalk()), np.random.default_rng(0)
     left = np.array([-1.0])
     state, info = DiscretizingMap(target, layer, 2).step(BARE, Place(left), rng)
@@ -186,7 +186,7 @@ def test_where_the_cheap_posterior_has_no_density_nothing_moves():
     assert TemperedProposal([layer]).propose(left, rng)[1] == -np.inf
 
 
-def test_a_place_of_which_no_state_can_be_made_is_turned_down():
+def test_mapped_move_rejects_a_place_without_a_state():
     """The mark has moved by then: it is put back, as draws of theta must not be where none is."""
     chain = DiscretizingMap(Flat(False), Layer(FlatLayer(), Step()), n_moves=3)
     state = Place(np.full(1, 0.5))

@@ -117,7 +117,7 @@ LATENT = {
 
 @in_one_test("name", LATENT)
 @in_one_test("seed", range(4))
-def test_a_move_of_f(model, name, seed):
+def test_operations_of_a_move_of_f_match_the_documented_cost(model, name, seed):
     transition, cost = LATENT[name]
     _, info, count = one_step(model, transition, begun(model), seed)
     cost(int(info.n_evaluations)).check(count)
@@ -130,7 +130,7 @@ def test_the_factor_of_K_is_made_once_for_a_theta(model, name):
     (cost(int(info.n_evaluations)) + Cost(cholesky=1)).check(count)
 
 
-def test_what_a_point_knows_is_not_computed_again(model):
+def test_moves_at_fixed_theta_reuse_factors_of_their_point(model):
     """At fixed theta SMMALA costs one factorization a move, and HMC v1 none after the first."""
     for name, per_move in {"smmala": METRIC, "hmc_v1": Cost()}.items():
         transition, _ = LATENT[name]
@@ -139,7 +139,7 @@ def test_what_a_point_knows_is_not_computed_again(model):
         assert count.per(N).cholesky == per_move.cholesky
 
 
-def test_a_riemannian_trajectory_has_a_metric_for_each_point(model):
+def test_operations_of_a_riemannian_trajectory_match_the_documented_cost(model):
     """And, where it begins and where a step ends, the variances of f that its gradient asks for."""
     update = LatentUpdate(RiemannianTrajectory(-1.0, max_steps=1))
     _, info, count = one_step(model, update, begun(model))
@@ -192,7 +192,7 @@ def here(name):
 
 @in_one_test("name", VERBS)
 @in_one_test("seed", range(3))
-def test_a_move_of_theta(model, name, seed):
+def test_operations_of_a_move_of_theta_match_the_documented_cost(model, name, seed):
     parameterization, _, relocation, gradient, metric = VERBS[name]
     walk = HyperUpdate(parameterization, RandomWalk(-3.0))
     _, _, count = one_step(model, walk, begun(model), seed)
@@ -213,12 +213,12 @@ def test_a_move_of_theta(model, name, seed):
     (here(name) + relocation * int(info.n_evaluations)).check(count)
 
 
-def test_a_conjugate_draw(model):
+def test_operations_of_a_conjugate_draw_match_the_documented_cost(model):
     _, _, count = one_step(model, ConjugateVariance(0, 2.0, 2.0), begun(model))
     Cost(cholesky=1, vector_solves=1).check(count)
 
 
-def test_a_joint_update(model):
+def test_operations_of_a_joint_update_match_the_documented_cost(model):
     """The Newton steps of Laplace, a factor of B at the mode, and one of K for the draw."""
     update = JointUpdate(Laplace(), RandomWalk(-3.0))
     state = update.start(model, THETA, np.random.default_rng(3))

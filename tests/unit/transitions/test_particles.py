@@ -36,7 +36,7 @@ def test_a_refresh_keeps_the_particle_that_is_drawn_by_weight():
     assert len(np.unique(after)) == after.size
 
 
-def test_the_particle_that_moves_is_the_one_that_is_drawn_by_weight():
+def test_retained_particle_move_takes_the_particle_drawn_by_weight():
     model, state, rng = with_a_heavy_particle()
     before = state.estimate
     new, _ = RetainedParticle(SHARE).step(model, state, rng)
@@ -53,7 +53,7 @@ def test_the_particle_that_moves_is_the_one_that_is_drawn_by_weight():
 
 
 @pytest.mark.parametrize("n_steps", [1, 3])
-def test_a_particle_that_moves_comes_back_to_its_place(monkeypatch, n_steps):
+def test_moved_particle_keeps_its_place(monkeypatch, n_steps):
     """Whichever it is, with as many steps as were asked for."""
 
     def step(self, model, state, rng):

@@ -29,7 +29,7 @@ def flow_of(conditional, step=STEP, tolerance=1e-13):
 
 
 @every_likelihood
-def test_the_metric_and_its_energy(likelihood):
+def test_metric_and_energy_equal_dense_formulas(likelihood):
     model, state, rng = problem(likelihood)
     point = conditional_of(model, state).point_of(state)
     precision, _ = model.observations_at(state.theta).curvature(state.f)
@@ -44,7 +44,7 @@ def test_the_metric_and_its_energy(likelihood):
 
 
 @every_likelihood
-def test_gradient_of_the_energy(likelihood):
+def test_gradient_of_the_energy_equals_finite_differences(likelihood):
     """With dG/df by third derivatives; where a curvature is cut off at zero, it has a corner."""
     model, state, rng = problem(likelihood)
     conditional = conditional_of(model, state)
@@ -55,7 +55,7 @@ def test_gradient_of_the_energy(likelihood):
 
 
 @every_likelihood
-def test_trajectories_go_back(likelihood):
+def test_riemannian_trajectories_are_reversible(likelihood):
     model, state, rng = problem(likelihood)
     conditional = conditional_of(model, state)
     begin = conditional.point_of(state)
@@ -68,7 +68,7 @@ def test_trajectories_go_back(likelihood):
 
 
 @pytest.mark.parametrize("likelihood", ["poisson", "volatility"])
-def test_volume_is_preserved(likelihood):
+def test_riemannian_trajectories_preserve_volume(likelihood):
     """The Jacobian of two steps, by central differences, has the determinant one."""
     model, state, rng = problem(likelihood)
     conditional = conditional_of(model, state)
@@ -88,7 +88,7 @@ def test_volume_is_preserved(likelihood):
     assert np.linalg.det(jacobian) == pytest.approx(1.0, abs=1e-8)
 
 
-def test_energy_is_conserved_to_second_order():
+def test_riemannian_trajectories_conserve_energy_to_second_order():
     model, state, rng = problem("poisson")
     conditional = conditional_of(model, state)
     begin = conditional.point_of(state)
@@ -103,7 +103,7 @@ def test_energy_is_conserved_to_second_order():
     assert error(16) < 0.35 * error(8)
 
 
-def test_with_a_constant_metric_it_is_the_leapfrog():
+def test_riemannian_trajectory_with_a_constant_metric_is_the_leapfrog():
     """Log squared targets without curvature: momenta are those of the prior."""
 
     class Flat(Volatility):
@@ -119,7 +119,7 @@ def test_with_a_constant_metric_it_is_the_leapfrog():
     assert_allclose(*ends, rtol=1e-8)
 
 
-def test_an_equation_that_is_not_solved_gives_nothing():
+def test_unsolved_implicit_equation_returns_none():
     """However many iterations are allowed: the end of the solved equations, or none."""
     model, state, rng = problem("poisson")
     conditional = conditional_of(model, state)
@@ -191,7 +191,7 @@ def both_ways(way):
 
 
 @every_way
-def test_ways_back(way):
+def test_constructed_trajectories_return_or_not_and_are_probable(way):
     """What the tests below use: some ends lead back, others do not, and all are probable."""
     log_ratio, back, *_ = both_ways(way)
     assert log_ratio > np.log(0.95)
@@ -203,7 +203,7 @@ def test_ways_back(way):
 
 
 @every_way
-def test_only_a_trajectory_that_returns_is_accepted(way):
+def test_only_riemannian_trajectories_that_return_are_accepted(way):
     model, state, _ = begun(way)
     after, info = LatentUpdate(RiemannianTrajectory(np.log(LONG))).step(model, state, Given(way))
     returns = way.startswith("back")
@@ -214,7 +214,7 @@ def test_only_a_trajectory_that_returns_is_accepted(way):
 
 
 @every_way
-def test_annealed_draws_return_too(way):
+def test_annealed_riemannian_moves_are_accepted_only_if_they_return(way):
     model, state, _ = begun(way)
     draws = particles_at(model, beginning(model, NO_THETA, "prior"), state.f[:, None])
     kernel = RiemannianKernel(RiemannianTrajectory())
@@ -233,7 +233,7 @@ def test_annealed_draws_return_too(way):
         (np.nan, 0.0, False),
     ],
 )
-def test_position_and_momentum_must_both_return(position, momentum, returns):
+def test_return_is_judged_by_position_and_momentum(position, momentum, returns):
     """The larger component of two decides."""
     begin = (SimpleNamespace(position=np.array([3.0, 0.1])), np.array([1.0, -100.0]))
     end = (SimpleNamespace(position=np.zeros(2)), np.ones(2))
@@ -248,7 +248,7 @@ def test_position_and_momentum_must_both_return(position, momentum, returns):
     assert RiemannianTrajectory()._returns(Flow(), begin, end, 1) == returns
 
 
-def test_what_does_not_converge_is_rejected_and_counted():
+def test_riemannian_step_that_does_not_converge_is_rejected_and_counted():
     model, state, rng = problem("poisson")
     update = LatentUpdate(RiemannianTrajectory(0.0, max_iterations=1))
     after, info = update.step(model, state, rng)
@@ -258,7 +258,7 @@ def test_what_does_not_converge_is_rejected_and_counted():
     assert after.f is state.f
 
 
-def test_a_point_without_a_metric_stays():
+def test_riemannian_move_stays_at_a_point_without_metric():
     model = given_model(np.eye(2), [1.0, 2.0], Poisson())
     state = model.state_at(NO_THETA, np.array([0.0, 800.0]))  # exp(800) is beyond all numbers
     after, info = LatentUpdate(RiemannianTrajectory()).step(model, state, np.random.default_rng(0))
@@ -266,7 +266,7 @@ def test_a_point_without_a_metric_stays():
     assert after.f is state.f
 
 
-def test_points_with_a_metric_are_counted():
+def test_evaluations_of_riemannian_moves_count_points_with_a_metric():
     """Each costs a factorization, as an evaluation at another theta does."""
     model, state, rng = problem("probit")
     _, info = LatentUpdate(RiemannianTrajectory(-1.0, max_steps=1)).step(model, state, rng)
@@ -276,7 +276,7 @@ def test_points_with_a_metric_are_counted():
 
 
 @pytest.mark.parametrize(("uniform", "looks_back"), [(0.1, True), (0.0, False)])
-def test_the_way_back_is_counted_where_it_is_followed(uniform, looks_back):
+def test_evaluations_of_the_way_back_are_counted_only_if_followed(uniform, looks_back):
     """The way back is followed only where the ratio accepts."""
     way = "back"
     *_, conditional = begun(way)

@@ -62,7 +62,7 @@ def test_the_map_to_the_cube_has_an_inverse(p):
 
 
 @in_one_test("p", DIMENSIONS)
-def test_the_map_carries_the_density_to_the_uniform_one(p):
+def test_map_to_the_cube_makes_the_density_uniform(p):
     """Its Jacobian is the density, up to the constant that is the same everywhere."""
     rng = np.random.default_rng(10 + p)
     grid, step, constants = rough_grid(p, rng), 1e-6, []
@@ -78,7 +78,7 @@ def test_the_map_carries_the_density_to_the_uniform_one(p):
     assert np.quantile(middle, 0.8) < 1e-5
 
 
-def test_a_normal_density_has_its_distribution_functions():
+def test_map_of_a_normal_density_equals_its_distribution_functions():
     grid = grid_of(Bell(ROOTS[1], shift=2.0))
     for z in np.random.default_rng(0).standard_normal((50, 2)):
         u, log_density = grid.to_cube(2.0 + ROOTS[1] @ z)
@@ -87,7 +87,7 @@ def test_a_normal_density_has_its_distribution_functions():
 
 
 @pytest.mark.parametrize("p", DIMENSIONS)
-def test_draws_follow_the_density(p):
+def test_draws_from_a_grid_follow_the_density(p):
     rng = np.random.default_rng(seeded(p))
     grid = grid_of(Bell(ROOTS[p - 1], skew=1.0))
     u = np.array([grid.to_cube(theta)[0] for theta in grid.sample(rng, 1000)])
@@ -96,7 +96,7 @@ def test_draws_follow_the_density(p):
 
 
 @in_one_test("p", DIMENSIONS)
-def test_draws_are_in_each_cell_as_often_as_it_has_mass(p):
+def test_draws_from_a_grid_hit_each_cell_by_its_mass(p):
     """Where values differ as they like; within a cell draws are uniform."""
     rng = np.random.default_rng(seeded(40 + p))
     grid, n_draws = rough_grid(p, rng), 5000
@@ -112,7 +112,7 @@ def test_draws_are_in_each_cell_as_often_as_it_has_mass(p):
         assert stats.kstest(column, "uniform").pvalue > P_LIMIT
 
 
-def test_a_tempered_density_is_wider():
+def test_tempered_grid_density_is_wider():
     """To the power of a half, a normal density has twice the variance."""
     grid, rng = grid_of(Bell(ROOTS[1])), np.random.default_rng(seeded(44))
     cooled = grid.temper(2.0)
@@ -123,7 +123,7 @@ def test_a_tempered_density_is_wider():
         assert stats.kstest(row / np.sqrt(2.0), "norm").pvalue > P_LIMIT
 
 
-def test_beyond_the_grid_there_is_no_density():
+def test_density_beyond_the_grid_is_zero():
     grid = grid_of(Bell(ROOTS[1]))
     assert grid.to_cube(np.array([50.0, 0.0])) is None
     theta, log_hastings = Rotation(grid).propose(np.array([50.0, 0.0]), np.random.default_rng(0))
@@ -131,7 +131,7 @@ def test_beyond_the_grid_there_is_no_density():
     assert log_hastings == -np.inf
 
 
-def test_on_the_grid_where_nothing_matters_there_is_no_density():
+def test_density_on_the_grid_between_distant_modes_is_zero():
     """Between two modes, where a margin vanishes too."""
     modes = np.array([[0.0, 0.0], [14.0, 0.0]])
     grid = GridDensity.of(Bells(modes, np.ones(2), np.zeros(2)), modes, np.eye(2), DEPTH)
@@ -140,7 +140,7 @@ def test_on_the_grid_where_nothing_matters_there_is_no_density():
             assert grid.to_cube(np.array(theta)) is None
 
 
-def test_a_grid_is_sent_without_what_can_be_made_again():
+def test_pickled_grid_leaves_out_derived_tables():
     grid = grid_of(Bell(ROOTS[2]))
     before = grid.to_cube(np.zeros(3))
     stored = pickle.dumps(grid)
@@ -171,7 +171,7 @@ def moments(grid):
 
 
 @in_one_test("scale", [0.01, 1.0, 30.0])
-def test_a_grid_is_fitted_to_the_density(scale):
+def test_grid_is_fitted_to_the_scale_of_the_density(scale):
     """Whatever scale it is told to begin with."""
     target = Bells(np.array([[5.0, -3.0]]), np.array([scale]), np.zeros(1))
     grid = GridDensity.of(target, np.array([[5.0, -3.0]]), np.eye(2), DEPTH)
@@ -191,21 +191,21 @@ def test_a_grid_follows_the_density_away_from_its_seed(offset):
     assert_allclose(found, sd, rtol=0.1)
 
 
-def test_a_grid_that_may_not_grow_stays():
+def test_grid_that_may_not_grow_keeps_its_size():
     target = Bells(np.zeros((1, 2)), np.array([30.0]), np.zeros(1))
     grid = GridDensity.of(target, np.zeros((1, 2)), np.eye(2), DEPTH, grows=False)
     assert grid.low.min() >= -np.sqrt(2.0 * DEPTH)
     assert (grid.low + grid.step * (np.array(grid.values.shape) - 1)).max() <= np.sqrt(2.0 * DEPTH)
 
 
-def test_two_seeds_give_both_modes():
+def test_grid_from_two_seeds_has_both_modes():
     modes = np.array([[0.0, 0.0], [9.0, 0.0]])
     grid = GridDensity.of(Bells(modes, np.ones(2), np.zeros(2)), modes, np.eye(2), DEPTH)
     draws = grid.sample(np.random.default_rng(2), 2000)
     assert 0.4 < np.mean(draws[:, 0] > 4.5) < 0.6
 
 
-def test_what_no_seed_reaches_is_left_out():
+def test_grid_leaves_out_modes_that_no_seed_reaches():
     """An emulator can promise anything where nobody has been."""
     modes = np.array([[0.0, 0.0], [14.0, 0.0]])
     target = Bells(modes, np.ones(2), np.array([0.0, 20.0]))
@@ -227,7 +227,7 @@ class Repeated:
 
 
 @in_one_test("p", DIMENSIONS)
-def test_a_step_back_undoes_a_step_ahead(p):
+def test_rotation_back_undoes_a_rotation_ahead(p):
     grid, rng = grid_of(Bell(ROOTS[p - 1], skew=1.0)), np.random.default_rng(20 + p)
     ahead = Rotation(grid)
     for theta in grid.sample(rng, 20):
@@ -319,14 +319,14 @@ def after_some_steps(transition, n_replicates, rng, n_steps=3):
 
 
 @pytest.mark.parametrize(("with_a_walk", "n_steps"), [(False, 3), (True, 5)])
-def test_a_directed_chain_keeps_the_law(with_a_walk, n_steps):
+def test_directed_rotations_keep_the_law(with_a_walk, n_steps):
     move = directed()
     if with_a_walk:
         move = Mixture((move, Known(TARGET, RandomWalk())), (0.7, 0.3))
     assert after_some_steps(move, 1400, np.random.default_rng(seeded(30)), n_steps) > P_LIMIT
 
 
-def test_a_state_without_direction_is_given_either_equally_often():
+def test_state_without_direction_gets_either_direction_equally_often():
     """With walks in between, which take the direction away, laws alone would not tell."""
     move, rng = directed(), np.random.default_rng(seeded(33))
     begun = move.start(Boundless, np.zeros(2), rng)
@@ -334,7 +334,7 @@ def test_a_state_without_direction_is_given_either_equally_often():
     assert stats.binomtest(n_ahead, 400).pvalue > P_LIMIT
 
 
-def test_a_direction_is_kept_where_accepted_and_turned_where_not():
+def test_direction_is_kept_if_accepted_and_turned_if_rejected():
     move, rng, seen = directed(), np.random.default_rng(34), set()
     state = move.start(Boundless, np.zeros(2), rng)
     for _ in range(60):

@@ -57,7 +57,7 @@ def sequential_of(n_rows, likelihood="probit"):
 @in_one_test("likelihood", ["probit", "logit"])
 @in_one_test("n_rows", [1, 5, 32, 64])
 @in_one_test("sizes", [(1, 1, 1), (1, 2, 7), (3, 1, 2), (30, 1, 29), (64, 64, 64)])
-def test_sequential_rows_of_several_densities_at_once(n_rows, sizes, likelihood):
+def test_sequential_rows_of_several_densities_at_once_equal_single_ones(n_rows, sizes, likelihood):
     sequential = sequential_of(n_rows, likelihood)
     factors = sequential[0].factors
     together = factors.draw(sequential, [np.random.default_rng(i) for i in range(3)], sizes)
@@ -73,7 +73,7 @@ def test_sequential_rows_of_several_densities_at_once(n_rows, sizes, likelihood)
 
 
 @in_one_test("n_rows", [5, 64])
-def test_sequential_rows_follow_each_other_within_blocks_and_between(n_rows):
+def test_batched_sequential_rows_condition_on_earlier_rows(n_rows):
     for sequential in sequential_of(n_rows):
         constant, slope, signed_scale, cavity, spread, offset, shift, _ = sequential.factors
         rng = np.random.default_rng(7)
@@ -94,7 +94,7 @@ def test_sequential_rows_follow_each_other_within_blocks_and_between(n_rows):
         assert_allclose(drawn, u, rtol=1e-7, atol=1e-9)
 
 
-def test_a_batched_transition_refuses_a_step_of_its_own():
+def test_batched_transition_refuses_an_overridden_step():
     """It would not be called where several chains move."""
     with pytest.raises(TypeError, match=r"Louder overrides step, which .* override step_many"):
 
@@ -140,7 +140,7 @@ def chains(reference, n_steps):
 
 
 @pytest.mark.parametrize("reference", [Sequential(), EP()], ids=["sequential", "Gaussian"])
-def test_chains_in_step_make_the_draws_that_each_makes_alone(reference):
+def test_chains_moved_together_make_the_draws_of_each_alone(reference):
     jobs = chains(reference, 12)
     together = sample_all(jobs)
     for job, segment in zip(jobs, together, strict=True):
@@ -153,7 +153,7 @@ def test_chains_in_step_make_the_draws_that_each_makes_alone(reference):
     assert len(np.unique([segment.theta[-1, 0] for segment in together])) == len(jobs)
 
 
-def test_draws_in_step_may_differ_in_number():
+def test_chains_moved_together_may_differ_in_importance_draws():
     jobs = chains(Sequential(), 12)
     move = replace(jobs[0][1].moves[1], n_importance=More())
     move = replace(jobs[0][1], moves=(move,), probabilities=(1.0,))
@@ -165,7 +165,7 @@ def test_draws_in_step_may_differ_in_number():
     assert len(sizes) > 1
 
 
-def test_operations_are_those_of_all_chains():
+def test_operations_of_chains_moved_together_are_summed():
     jobs = chains(Sequential(), 10)
     alone = sum_counts(sample(*job).counts for job in jobs).operations
     with count_operations() as counted:
@@ -176,7 +176,7 @@ def test_operations_are_those_of_all_chains():
         assert_allclose(getattr(counted, kind), number)
 
 
-def test_chains_of_no_moves():
+def test_sampling_no_chains_or_no_draws_is_empty():
     assert sample_all([]) == []
     (segment,) = sample_all([(*chains(EP(), 12)[0][:4], 0)])
     assert segment.theta.shape == (0, 2)
@@ -213,7 +213,7 @@ def test_chains_of_one_model_and_transition_move_together():
     assert other.sizes == [1]
 
 
-def test_chains_start_and_settle_in_step():
+def test_chains_started_together_equal_those_started_alone():
     jobs = [
         (model, move, state.theta, rng, 4, None if i % 2 else state)
         for i, (model, move, state, rng, _) in enumerate(chains(Sequential(), 4))
@@ -241,14 +241,14 @@ CALLS = [joblib.delayed(summed)(i, 10 * i) for i in range(5)]
 
 
 @in_one_test(("n_jobs", "sizes"), [(1, [5] * 5), (2, [2, 2, 3, 3, 3]), (8, [1] * 5)])
-def test_each_worker_gets_its_part_of_the_calls(n_jobs, sizes):
+def test_calls_are_divided_among_workers(n_jobs, sizes):
     with joblib.parallel_config("threading"), Workers(n_jobs) as workers:
         results = workers.run(CALLS, run_together=summed_together)
         assert workers.run([], run_together=summed_together) == []
     assert results == [(11 * i, size) for i, size in enumerate(sizes)]
 
 
-def test_parts_are_of_sixteen_calls_at_most():
+def test_workers_get_at_most_sixteen_calls_at_once():
     many = [joblib.delayed(summed)(i, 0) for i in range(40)]
     with Workers(1) as workers:
         results = workers.run(many, run_together=summed_together)

@@ -90,7 +90,7 @@ def test_leapfrog_leaves_the_target_invariant(step_size):
         assert stats.kstest(TARGET.cdf(end.position[:, j]), "uniform").pvalue > P_LIMIT
 
 
-def test_jump_leaves_the_target_invariant():
+def test_independence_jump_leaves_the_target_invariant():
     jump = IndependenceMetropolis(MIXTURE, 3)
     p_values = keeps_the_law(
         lambda theta, rng: jump.move(TARGET, points(theta), rng).point.position
@@ -116,7 +116,7 @@ def test_surrogate_chain_is_reversible(move):
 
 
 @pytest.mark.parametrize("move", [LEAPFROG, IndependenceMetropolis(MIXTURE, 4)])
-def test_hastings_ratio_of_the_surrogate_is_that_of_the_target(move):
+def test_hastings_ratio_of_the_surrogate_equals_that_of_its_target(move):
     proposal = SurrogateProposal(TARGET, move)
     rng = np.random.default_rng(2)
     theta = np.array([0.4, 1.6])
@@ -179,7 +179,7 @@ def leapfrog_by_hand(theta, p, step, root, n_steps):
     return theta, p
 
 
-def test_trajectory_is_the_textbook_one_and_reversible():
+def test_trajectory_equals_the_textbook_leapfrog_and_is_reversible():
     theta, momentum = np.array([0.5, 1.4]), np.array([0.3, -0.7])
     expected, p = leapfrog_by_hand(theta, momentum, 0.9 * 1.1, ROOT, 3)
     end = trajectory(theta, momentum)
@@ -187,7 +187,7 @@ def test_trajectory_is_the_textbook_one_and_reversible():
     assert_allclose(trajectory(end.position, -p).position, theta, atol=1e-12)
 
 
-def test_a_move_returns_value_and_gradient_at_its_point():
+def test_surrogate_move_returns_value_and_gradient_at_its_end():
     rng = np.random.default_rng(3)
     for theta in (np.array([0.5, 1.4]), TARGET.sample(rng, 7)):
         point = points(theta)
@@ -199,7 +199,7 @@ def test_a_move_returns_value_and_gradient_at_its_point():
             assert np.all((probability >= 0.0) & (probability <= 1.0))
 
 
-def test_points_without_density_are_not_entered():
+def test_surrogate_moves_never_enter_points_without_density():
     class Half(Gaussian):
         def value_and_gradient(self, theta):
             value, gradient = super().value_and_gradient(theta)
@@ -214,7 +214,7 @@ def test_points_without_density_are_not_entered():
     assert stats.kstest(point.position[:, 0], stats.halfnorm.cdf).pvalue > P_LIMIT
 
 
-def test_every_row_of_a_batch_decides_for_itself():
+def test_rows_of_a_batch_are_accepted_independently():
     rng = np.random.default_rng(6)
     begin = TARGET.sample(rng, 200)
     end, probability = follow_trajectories(leapfrog(ROOT, 2.0, 3), TARGET, points(begin), rng)
@@ -226,7 +226,7 @@ def test_every_row_of_a_batch_decides_for_itself():
 # --- t mixture and jump ---------------------------------------------------------------------------
 
 
-def test_density_of_the_mixture_integrates_to_one():
+def test_density_of_the_t_mixture_integrates_to_one():
     one = TMixture(np.array([[0.3], [4.0]]), np.array([[[0.5]], [[2.0]]]), np.array([0.6, 0.4]))
 
     def density(x):
@@ -239,7 +239,7 @@ def test_density_of_the_mixture_integrates_to_one():
     assert_allclose(np.exp(one.log_prob(x[:, None])), expected, rtol=1e-10)
 
 
-def test_density_of_the_mixture_in_two_dimensions():
+def test_density_of_the_t_mixture_equals_scipys_in_two_dimensions():
     theta = np.random.default_rng(7).normal(size=(20, 2))
     parts = [
         share * stats.multivariate_t(mean, root @ root.T, df=6).pdf(theta)
@@ -248,7 +248,7 @@ def test_density_of_the_mixture_in_two_dimensions():
     assert_allclose(np.exp(MIXTURE.log_prob(theta)), np.sum(parts, axis=0), rtol=1e-10)
 
 
-def test_draws_of_the_mixture_have_its_density():
+def test_draws_of_the_t_mixture_have_its_density():
     one = TMixture(np.array([[0.3], [4.0]]), np.array([[[0.5]], [[2.0]]]), np.array([0.6, 0.4]))
     draws = one.sample(np.random.default_rng(8), 5000)[:, 0]
 
@@ -262,7 +262,7 @@ def test_draws_of_the_mixture_have_its_density():
     assert all(stats.kstest(z, stats.t(6).cdf).pvalue > P_LIMIT for z in whitened)
 
 
-def test_a_jump_returns_the_value_and_whether_it_moved():
+def test_independence_jump_returns_the_value_and_whether_it_moved():
     rng = np.random.default_rng(10)
     point, moves = points(np.array([5.0, 5.0])), []
     for _ in range(30):
@@ -278,7 +278,7 @@ def test_a_jump_returns_the_value_and_whether_it_moved():
 # --- pool -----------------------------------------------------------------------------------------
 
 
-def test_a_pool_finds_the_target_from_elsewhere():
+def test_pool_of_chains_finds_the_target_from_elsewhere():
     rng = np.random.default_rng(11)
     begin = rng.uniform(-2.0, 4.0, size=(64, 2))
     pool = run_pool(TARGET, begin, ROOT, 60, rng, 0.9)
@@ -287,7 +287,7 @@ def test_a_pool_finds_the_target_from_elsewhere():
     assert all(stats.kstest(TARGET.cdf(last[:, j]), "uniform").pvalue > P_LIMIT for j in (0, 1))
 
 
-def test_a_pool_tunes_its_step():
+def test_pool_of_chains_tunes_its_step_size():
     rng = np.random.default_rng(12)
     begin = rng.standard_normal((64, 3))
     for scale in (0.05, 20.0):
@@ -295,7 +295,7 @@ def test_a_pool_tunes_its_step():
         assert np.mean(np.any(pool[1:] != pool[:-1], axis=2)) > 0.7
 
 
-def test_the_number_of_steps_varies_and_the_target_stays():
+def test_random_numbers_of_leapfrog_steps_keep_the_target():
     """Between the fewest and the most, and the target stays invariant."""
     counts = []
 

@@ -43,7 +43,7 @@ def thetas(design):
     return [tuple(theta) for theta in design.theta]
 
 
-def test_points_far_below_the_best_density_are_left_out():
+def test_design_leaves_out_points_far_below_the_best_density():
     """By the density: a log evidence that the prior contradicts is of no use."""
     assert DESIGN.best is DESIGN.points[1]
     assert thetas(DESIGN.above(5.0)) == [(0.0, 0.0), (0.0, 0.05), (2.0, 0.0)]
@@ -54,7 +54,7 @@ OPTIONS = EmulatorOptions()
 
 
 @in_one_test("most", [1, 2, 10, 40])
-def test_the_points_of_use_are_not_too_many(most):
+def test_design_keeps_a_bounded_number_of_spread_points(most):
     """Those that are farthest from any better one, and the best of all."""
     rng = np.random.default_rng(0)
     design = Design(tuple(point(t, -float(t @ t)) for t in rng.standard_normal((200, 3))))
@@ -76,7 +76,7 @@ def test_a_design_point_has_evidence_density_skewness_and_gradient():
     assert_allclose(kept.gradient, expected, rtol=1e-3)
 
 
-def test_no_design_point_where_there_is_no_density():
+def test_design_point_is_none_without_density():
     model = make_model(*toy_classes(15, 2, seed=1))
     sites = EP().fit(model, model.start).q.sites
     assert fit_design_point(model.with_nugget(-0.5), EP(), OPTIONS, model.start, sites) is None
@@ -107,12 +107,12 @@ def places(*first):
     ],
     ids=["near", "parted", "much lower", "found twice", "mixed", "far"],
 )
-def test_modes_are_told_apart_by_a_valley(first, depth, expected):
+def test_modes_are_separate_if_a_valley_lies_between(first, depth, expected):
     modes = places(*first).modes(np.ones(2), valley(depth), EmulatorOptions())
     assert_array_equal(modes[:, 0], expected)
 
 
-def test_many_points_compare_few_of_them():
+def test_modes_of_many_points_need_few_comparisons():
     """Paths between all of them would not fit in memory."""
     first = np.random.default_rng(0).uniform(0.0, 5.0, size=400)
     n_points = []
@@ -129,7 +129,7 @@ def test_many_points_compare_few_of_them():
     assert_array_equal(modes[0], design.best.theta)
 
 
-def test_points_are_spread_out():
+def test_new_points_are_spread_out():
     candidates = np.array([[0.0], [0.1], [1.0], [5.0], [5.1]])
     assert_array_equal(choose_spread_out(candidates, np.array([[0.0]]), 2), [4, 2])
     rng = np.random.default_rng(1)
@@ -178,7 +178,7 @@ def probe(model, reference, n_draws=512):
 
 
 @in_one_test(("n_sequential", "n_inputs"), [(0, 20), (10, 20), (0, 18)])
-def test_a_probe_is_one_long_estimate(reference, n_sequential, n_inputs):
+def test_probe_equals_one_long_importance_estimate(reference, n_sequential, n_inputs):
     """Where rows have equal inputs, too."""
     X, y = toy_classes(20, 2, seed=4)
     model = make_model(X[np.arange(20) % n_inputs], y)
@@ -195,7 +195,7 @@ class Impossible(Probit):
         return np.full(np.shape(f), -np.inf)
 
 
-def test_no_probe_where_K_is_no_covariance_or_no_draw_has_a_likelihood(model, reference):
+def test_probe_is_none_if_K_or_all_weights_are_useless(model, reference):
     """Of weights that are all zero, as of counts and latent values of 1e15, no number is made."""
     for wrong in (model.with_nugget(-0.5), model.with_observations(likelihood=Impossible())):
         assert probe(wrong, reference) is None
@@ -208,7 +208,7 @@ def calibrated(theta, log_variance, n=1000, noise=0.1):
     return calibrate_draw_count(theta, log_variance, CENTER, SCALE, n, noise, OPTIONS)
 
 
-def test_the_count_follows_what_probes_found():
+def test_number_of_draws_follows_the_probed_variances():
     """The log of a relative variance that is linear in theta, seen with some error."""
     rng = np.random.default_rng(0)
     theta = CENTER + SCALE * rng.uniform(-2.0, 2.0, size=(30, 2))
@@ -233,7 +233,9 @@ def test_the_number_of_draws_has_an_upper_bound(n):
     + [(np.log(10.0), 0.5, u, 40 * np.exp(0.5 * u)) for u in (-1.0, 0.0, 1.0)]
     + [(np.log(5.0), 0.3, 50.0, 20 * np.exp(0.9))],
 )
-def test_the_count_is_variance_over_squared_noise(constant, slope, theta, expected):
+def test_number_of_draws_is_variance_over_squared_noise_within_bounds(
+    constant, slope, theta, expected
+):
     """Within its bounds, and constant beyond three units."""
     law = Quadratic(np.zeros(1), np.ones(1), constant, np.array([slope]), np.zeros((1, 1)))
     count = DrawCount(law, 0.5, 4, 1000).at(np.array([theta]))

@@ -121,7 +121,7 @@ def test_the_emulator_predicts_between_the_nodes():
 
 
 @plain_or_flat
-def test_gradient_of_the_emulator(flat):
+def test_gradient_of_the_emulator_equals_finite_differences(flat):
     emulator, _ = fitted(flat=flat)
     for theta in [*typical(5, seed=3), CENTER + 4.0 * SD, CENTER - 5.0 * SD]:
         expected = finite_difference(lambda t: float(emulator.value(t)), theta)
@@ -138,7 +138,7 @@ def test_a_batch_of_the_emulator_equals_its_rows():
     assert_allclose(emulator.value(theta), emulator.value_and_gradient(theta)[0], atol=1e-9)
 
 
-def test_hopeless_points_do_not_spoil_the_others():
+def test_emulator_is_accurate_beside_points_of_very_low_evidence():
     """Log evidences a thousand lower, with gradients to match, are only known to be low."""
     theta = typical(40, seed=5)
     values, gradients = smooth(theta)
@@ -163,7 +163,7 @@ def quadratic(theta):
     return 0.7 + z @ [0.3, -0.2, 0.1] + (z * z) @ [0.05, 0.0, -0.1] + 0.2 * z[..., 0] * z[..., 2]
 
 
-def test_a_quadratic_is_recovered():
+def test_quadratic_fit_recovers_a_quadratic():
     theta = typical(80, seed=8)
     fit = Quadratic.fit(theta, quadratic(theta), CENTER, SD, noise=1e-4)
     new = typical(20, seed=9, spread=0.8)
@@ -172,7 +172,7 @@ def test_a_quadratic_is_recovered():
         assert_array_equal(part, 0.0)
 
 
-def test_weak_evidence_leaves_the_terms_near_zero():
+def test_noisy_values_leave_the_quadratic_terms_near_zero():
     theta = typical(10, seed=8)
     rng = np.random.default_rng(10)
     values = 3.0 + rng.standard_normal(10)
@@ -181,7 +181,7 @@ def test_weak_evidence_leaves_the_terms_near_zero():
     assert max(np.abs(fit.linear).max(), np.abs(fit.curvature).max()) < 0.02
 
 
-def test_noisy_points_count_less():
+def test_quadratic_fit_gives_noisy_points_less_weight():
     theta = typical(60, seed=11)
     noise = np.where(np.arange(60) < 30, 0.01, 10.0)
     values = quadratic(theta) + np.where(np.arange(60) < 30, 0.0, 5.0)
@@ -243,13 +243,13 @@ def test_inside_the_box_it_is_prior_times_emulated_likelihood():
     assert_allclose(target.log_prob(theta), expected, atol=1e-9)
 
 
-def test_all_of_it_is_raised_to_a_power():
+def test_emulated_posterior_is_raised_to_a_power_with_its_prior():
     target, theta = posterior(), typical(3, seed=15)
     raised = target.to_power(0.5).to_power(0.8)
     assert_allclose(raised.log_prob(theta), 0.4 * target.log_prob(theta), rtol=1e-12)
 
 
-def test_a_correction_moves_floor_and_ceiling():
+def test_correction_of_the_emulator_moves_floor_and_ceiling():
     """The shape stays where a correction is constant: what the evidence lacks is no news."""
     plain = replace(posterior(log_floor=-110.0, ceiling=-104.0), correction=NONE)
     shifted = plain.with_correction(replace(NONE, constant=30.0))
@@ -258,7 +258,7 @@ def test_a_correction_moves_floor_and_ceiling():
     assert_array_equal(shifted.log_evidence(theta), plain.log_evidence(theta))
 
 
-def test_outside_the_box_the_likelihood_is_that_of_the_edge():
+def test_emulated_likelihood_outside_the_box_is_that_of_the_edge():
     target = posterior()
     beyond, edge = CENTER.copy(), CENTER.copy()
     beyond[1], edge[1] = target.high[1] + 5.0, target.high[1]
@@ -271,7 +271,7 @@ def test_outside_the_box_the_likelihood_is_that_of_the_edge():
     [{}, {"log_floor": -103.0}, {"ceiling": -103.0}, {"power": 0.4}],
     ids=["plain", "at the floor", "at the ceiling", "tempered"],
 )
-def test_gradient_of_the_posterior(changes):
+def test_gradient_of_the_emulated_posterior_equals_finite_differences(changes):
     target = posterior(**changes)
     outside = CENTER + SD * [0.2, 9.0, -9.0]
     for theta in [*typical(6, seed=14), outside]:
@@ -281,7 +281,7 @@ def test_gradient_of_the_posterior(changes):
         assert_allclose(gradient, expected, atol=1e-5 * (1.0 + np.abs(expected).max()))
 
 
-def test_floor_and_ceiling_bound_the_likelihood():
+def test_floor_and_ceiling_bound_the_emulated_likelihood():
     target = posterior(log_floor=-110.0, ceiling=-104.0)
     theta = typical(300, seed=15, spread=4.0)
     log_lik = target.log_prob(theta) - PRIOR.log_prob(theta)
@@ -291,7 +291,7 @@ def test_floor_and_ceiling_bound_the_likelihood():
     assert log_lik.max() > -104.0
 
 
-def test_no_density_outside_the_prior():
+def test_emulated_posterior_has_no_density_outside_the_prior():
     bounded = HyperPrior(NAMES, {**PRIOR.distributions, "a": stats.uniform(0.5, 5.0)})
     target = replace(posterior(), hyperprior=bounded)
     value, gradient = target.value_and_gradient(np.array([CENTER, [np.log(6.0), -0.5, 0.3]]))
@@ -300,13 +300,13 @@ def test_no_density_outside_the_prior():
     assert np.isfinite(gradient).all()
 
 
-def test_a_batch_of_the_posterior_equals_its_rows():
+def test_emulated_posterior_of_a_batch_equals_that_of_its_rows():
     target, theta = posterior(log_floor=-110.0, power=0.7), typical(60, seed=16, spread=3.0)
     check_batch(target.value_and_gradient, theta, 1e-8)
     assert_allclose(target.log_prob(theta), target.value_and_gradient(theta)[0], atol=1e-9)
 
 
-def test_each_coordinate_gets_its_own_length_scale():
+def test_emulator_learns_a_length_scale_for_each_coordinate():
     """A function that is wiggly in one direction and all but flat in another."""
     theta = typical(80, seed=6, spread=1.5)
     z = (theta - CENTER) / SD

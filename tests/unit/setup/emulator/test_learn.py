@@ -66,7 +66,7 @@ def two_rounds(begun):
     return before, refined(before)
 
 
-def test_points_are_compared_before_they_join_the_design(two_rounds):
+def test_held_out_points_are_compared_before_they_join_the_design(two_rounds):
     """By the emulator of the design without them; which is then what was examined."""
     before, after = two_rounds
     held_out = after.held_out[-1]
@@ -80,7 +80,7 @@ def test_points_are_compared_before_they_join_the_design(two_rounds):
     assert np.median(gaps) < 0.5 * np.median(np.abs(held_out.emulated - held_out.log_evidence))
 
 
-def test_what_was_examined_has_the_box_and_the_floor_that_it_was_examined_with(two_rounds):
+def test_points_added_later_do_not_change_the_examined_posterior(two_rounds):
     """A point that joins later, far away and high, changes neither."""
     _, after = two_rounds
     believed, best = after.examined.posterior, after.design.best
@@ -93,7 +93,7 @@ def test_what_was_examined_has_the_box_and_the_floor_that_it_was_examined_with(t
     assert later.posterior.ceiling > believed.ceiling
 
 
-def test_an_emulator_that_did_well_near_the_modes_was_not_examined_yet(begun, two_rounds):
+def test_emulator_is_not_usable_before_an_examination_far_from_modes(begun, two_rounds):
     """Points far from them show whether it may lead chains, which go there."""
     before, after = two_rounds
     assert before.examined is None
@@ -103,7 +103,7 @@ def test_an_emulator_that_did_well_near_the_modes_was_not_examined_yet(begun, tw
     assert after.examined is not None
 
 
-def test_the_best_of_those_examined_is_kept(complete):
+def test_best_of_the_examined_emulators_is_kept(complete):
     """Of those that were examined where chains will go."""
     more = refined(complete, most_rounds=3, worthwhile_evaluations=1e20)
     for known in (complete, more):
@@ -115,7 +115,7 @@ def test_the_best_of_those_examined_is_kept(complete):
     [(8, 1e-6, 2), (4, 1e20, 4), (1, 1e-6, 1)],
     ids=["anything is enough, but not near the modes", "nothing is enough", "one round"],
 )
-def test_learning_ends_by_what_is_enough_and_by_the_number_of_rounds(
+def test_learning_ends_if_acceptance_suffices_or_rounds_are_over(
     begun, most_rounds, worthwhile, n_rounds
 ):
     after = refined(begun, most_rounds=most_rounds, worthwhile_evaluations=worthwhile)
@@ -123,7 +123,7 @@ def test_learning_ends_by_what_is_enough_and_by_the_number_of_rounds(
     assert after.n_evaluations == begun.n_evaluations + n_rounds * OPTIONS.batch(2)
 
 
-def test_enough_by_default_is_reached_in_time(complete):
+def test_default_learning_reaches_enough_acceptance_within_its_rounds(complete):
     assert complete.acceptance > OPTIONS.enough(complete.dim)
     assert complete.usable
     assert len(complete.held_out) < OPTIONS.most_rounds
@@ -133,7 +133,7 @@ def test_enough_by_default_is_reached_in_time(complete):
 @in_one_test(
     ("last", "n_rounds", "n_points"), [("scale", 0, 0), ("learning", 1, 12)], ids=["scale", "batch"]
 )
-def test_learning_ends_when_the_time_is_over(last, n_rounds, n_points):
+def test_learning_ends_with_partial_results_at_the_time_limit(last, n_rounds, n_points):
     with apply_limit(TimeLimit()) as limit:
         workers = CutShort(limit, last)
         known = learn_emulator(request_for(make_model(*toy_classes(30, 2, 0))), workers, OPTIONS)
@@ -151,7 +151,7 @@ class Nothing(InProcessExecutor):
         return [None] * len(items)
 
 
-def test_a_batch_without_any_density_leaves_what_is_known(begun):
+def test_batch_without_density_leaves_the_design_unchanged(begun):
     after = refined(begun, Nothing(), most_rounds=1)
     assert after.design is begun.design
     assert not after.held_out
@@ -173,7 +173,7 @@ def typical_and_wide(n_typical, n_wide):
 
 
 @in_one_test("n_typical", [0, 200])
-def test_shares_make_draws_of_both_kinds_those_of_the_posterior(n_typical):
+def test_shares_turn_typical_and_wide_draws_into_posterior_draws(n_typical):
     z, is_typical = typical_and_wide(n_typical, 20_000)
     shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
     assert_array_equal(shares[:n_typical], 1.0)
@@ -185,13 +185,13 @@ def test_shares_make_draws_of_both_kinds_those_of_the_posterior(n_typical):
     assert shares[n_typical:].sum() == pytest.approx(ess, rel=0.02)
 
 
-def test_where_wide_points_have_no_density_typical_ones_count():
+def test_wide_points_without_density_have_no_share():
     is_typical = np.array([True, False, True, False])
     shares = _weigh_draws(np.where(is_typical, 0.0, -np.inf), is_typical)
     assert_array_equal(shares, [1.0, 0.0, 1.0, 0.0])
 
 
-def test_a_point_in_the_tails_that_is_wrong_counts_for_what_it_is_worth():
+def test_errors_in_the_tails_count_by_their_posterior_mass():
     """An error of five where the posterior has a hundredth of its mass, and elsewhere none."""
     z, is_typical = typical_and_wide(2000, 2000)
     shares = _weigh_draws((1.0 - POWER) * stats.norm.logpdf(z), is_typical)
@@ -208,7 +208,7 @@ def test_a_point_in_the_tails_that_is_wrong_counts_for_what_it_is_worth():
 # --- scale, modes, places -------------------------------------------------------------------------
 
 
-def test_the_scale_is_that_of_draws_from_what_was_examined(complete, begun):
+def test_scale_is_the_deviation_of_draws_from_the_examined_posterior(complete, begun):
     draws = complete.draw(complete.examined.posterior)
     covariance = np.cov(draws, rowvar=False)
     deviations = np.sqrt(covariance.diagonal())
@@ -231,7 +231,7 @@ def hill(point, center, sd, top):
         )
 
 
-def test_a_mode_that_no_search_ended_at_has_its_share_of_draws(complete):
+def test_mode_found_by_no_search_has_its_share_of_draws(complete):
     """Two hills of points, the second half as high, with a valley between them."""
     point, sd, first = complete.design.best, complete.scale, complete.design.best.theta
     second = first + np.array([12.0, 0.0]) * sd
@@ -268,7 +268,7 @@ def test_trial_points_are_those_of_the_last_two_batches(complete):
     assert len(thetas) == 2 * OPTIONS.batch(2)
 
 
-def test_sequential_rows_are_those_that_the_noise_asks_for(complete):
+def test_number_of_sequential_rows_follows_the_wanted_noise(complete):
     n_sequential = [
         len(complete.make_reference(noise).sequential_rows) for noise in (np.inf, 0.1, 1e-6)
     ]
@@ -283,7 +283,7 @@ def many_rows():
     return make_model(*toy_classes(200, 2, 0))
 
 
-def test_many_rows_are_searched_by_a_quarter_of_them_first(many_rows):
+def test_mode_search_of_many_rows_begins_with_a_quarter_of_them(many_rows):
     """One search or two with all of them, near their ends, instead of four."""
     few = replace(OPTIONS, fewest_rows=200)
     (at_once, n_at_once), (after, n_after) = (
@@ -308,7 +308,7 @@ def many_lengths():
     return learn_emulator(request, InProcessExecutor(), NO_ROUNDS)
 
 
-def test_chains_explore_where_there_are_many_hyperparameters(many_lengths):
+def test_many_hyperparameters_are_explored_by_chains(many_lengths):
     known = many_lengths
     assert known.dim == 4
     assert len(known.exploration.ends) == 2
@@ -318,14 +318,14 @@ def test_chains_explore_where_there_are_many_hyperparameters(many_lengths):
     assert known.n_evaluations >= len(known.design) > len(visited)
 
 
-def test_an_emulator_that_hundreds_of_points_do_not_make_good_is_given_up(many_lengths):
+def test_emulator_that_stays_poor_is_given_up(many_lengths):
     known = many_lengths
     hopeless = refined(known, most_rounds=5, usable_acceptance=2.1)
     assert len(hopeless.held_out) == 1
     assert not hopeless.usable
 
 
-def test_trial_points_where_trajectories_lead_are_theirs(many_lengths):
+def test_trial_points_of_trajectories_are_their_states(many_lengths):
     known = many_lengths
     thetas, evidence, shares = known.choose_trial_points()
     theirs = {tuple(s.position): s.log_evidence for s in known.exploration.states}
@@ -337,7 +337,7 @@ def test_trial_points_where_trajectories_lead_are_theirs(many_lengths):
 # --- points with a low density --------------------------------------------------------------------
 
 
-def test_the_emulator_is_low_where_points_were_too_low_for_chains():
+def test_points_of_too_low_density_lower_the_emulator():
     """Nothing but such points shows that there is a valley between two plateaus."""
     model = make_model(*toy_classes(30, 2, 0))
     sites = EP().fit(model, model.start).q.sites
@@ -354,7 +354,7 @@ def test_the_emulator_is_low_where_points_were_too_low_for_chains():
     assert_allclose(posterior.log_evidence(plateaus), 0.0, atol=0.1)
 
 
-def test_estimates_are_not_tried_where_the_density_is_too_low_for_chains(complete):
+def test_trial_points_leave_out_points_of_too_low_density(complete):
     last = complete.held_out[-1]
     low = last._replace(log_evidence=last.log_evidence - 300.0 * (np.arange(len(last.theta)) == 0))
     fallen = replace(complete, held_out=(*complete.held_out[:-1], low))

@@ -53,18 +53,18 @@ POSITIONS = [
 
 
 @in_one_test("kernel, expected", POSITIONS)
-def test_periods_are_found_in_the_kernel(kernel, expected):
+def test_positions_of_periods_are_found_in_the_kernel(kernel, expected):
     assert period_positions(model_of(kernel)) == expected
 
 
-def test_every_class_has_a_period():
+def test_positions_of_periods_are_found_for_every_class():
     covariance, likelihood = make_covariance(PERIODIC, X), Softmax(2)
     prior = default_hyperprior(covariance, likelihood, n_kernels=2)
     observed = Observations(likelihood, (X[:, 0] > 10.0).astype(float))
     assert period_positions(ClasswiseGP(covariance, observed, prior, True)) == [(2, 1), (5, 4)]
 
 
-def test_the_best_of_many_periods_is_chosen():
+def test_search_starts_at_the_best_of_many_periods():
     theta = np.array([0.0, 0.0, np.log(1.7), -1.0])
     found = move_to_best_period(model_of(PERIODIC), Exact(), theta, 64)
     assert_allclose(found[[0, 1, 3]], theta[[0, 1, 3]])
@@ -72,7 +72,7 @@ def test_the_best_of_many_periods_is_chosen():
 
 
 @in_one_test("factor", [1.0 / 3.0, 0.5, 1.0, 2.0, 3.0])
-def test_a_multiple_of_the_period_goes_back_to_it(factor):
+def test_search_returns_from_a_multiple_to_the_period(factor):
     theta = np.array([0.5, 0.6, np.log(PERIOD), -1.1])
     there = theta + np.log(factor) * np.array([0.0, -1.0, 1.0, 0.0])
     assert_allclose(move_to_best_multiple(model_of(PERIODIC), Exact(), there), theta)
@@ -95,12 +95,12 @@ def test_models_without_a_period_keep_their_starts():
         ),
     ],
 )
-def test_steps_of_a_period_are_small(kernel, theta, expected):
+def test_step_sizes_of_a_period_are_small(kernel, theta, expected):
     sizes = choose_step_sizes(model_of(kernel), np.array(theta), EmulatorOptions())
     assert_allclose(sizes, expected)
 
 
-def test_searches_end_at_the_period():
+def test_mode_searches_end_at_the_period():
     """A climb alone ends at 1, 2 or 3 times the period, or elsewhere."""
     model = model_of(PERIODIC)
     starts = [model.hyperprior.sample(np.random.default_rng(seed)) for seed in range(10)]
@@ -113,7 +113,7 @@ def test_searches_end_at_the_period():
 
 @pytest.mark.statistical
 @pytest.mark.filterwarnings("ignore:Chains accept")  # an emulator of many modes may be poor
-def test_chains_agree_in_the_period():
+def test_chains_of_most_fits_agree_in_the_period():
     """In four of five fits at least: single ones go over to trajectories, which may stay apart."""
     agree = 0
     for seed in map(seeded, range(5)):
