@@ -24,6 +24,7 @@ _MODULES = (
     "approximations",
     "baselines",
     "displays",
+    "kernels",
     "likelihoods",
     "metrics",
     "model_selection",

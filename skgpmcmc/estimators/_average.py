@@ -16,11 +16,12 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, clone
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
+from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 from sklearn.utils import check_random_state
 
 from .._params import check_choice, check_flag
 from .._warnings import warn
+from ..kernels import Linear
 from ..model.kernels import default_kernel
 from ..prediction.mixture import PredictorMixture
 from ..run.evidence import Evidence, integrated_evidence
@@ -59,9 +60,8 @@ def _automatic_kernels(n_features: int, *, ard: bool) -> list[Kernel | None]:
     """Return the kernels of ``kernel="auto"``: smooth, rough, and smooth around a plane."""
     length_scale = np.ones(n_features) if ard else 1.0
     smooth = default_kernel(n_features, ard=ard)
-    plane = ConstantKernel() * DotProduct()
     rough = ConstantKernel() * Matern(length_scale, nu=1.5)
-    return [smooth, rough, ConstantKernel() * RBF(length_scale) + plane]
+    return [smooth, rough, default_kernel(n_features, ard=ard) + Linear()]
 
 
 def fit_average(

@@ -13,6 +13,7 @@ from .hyperpriors import HyperPrior
 from .joint import GPState, LatentGP
 from .kernels import check_kernel, default_kernel, variance_position
 from .lengths import column_widths, length_bounds, period_bounds
+from .linear import LinearCovariance
 from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .observations import ExtraTargets, Observations
 from .prior import Conditional, GaussianPrior, LatentMoments
@@ -32,6 +33,7 @@ __all__ = [
     "HyperPrior",
     "LatentGP",
     "LatentMoments",
+    "LinearCovariance",
     "LowRankPrior",
     "NystromGP",
     "Observations",

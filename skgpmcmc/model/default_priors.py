@@ -26,6 +26,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from .._typing import FloatArray
+from ..kernels import Linear
 from ..likelihoods.base import Likelihood
 from ..likelihoods.counts import NegativeBinomial
 from ..likelihoods.gaussian import Gaussian
@@ -41,6 +42,9 @@ from .shrinkage import SHRINKAGE
 _TAIL = 0.01
 #: Log-normal prior of a variance: median, and standard deviation of the log.
 _VARIANCE = (4.0, 2.0)
+#: Log-normal prior of the variance of a slope, in units of the spread of the inputs: median, and
+#: standard deviation of the log. It allows for no slope as well as for a steep one.
+_SLOPE_VARIANCE = (1.0, 3.0)
 #: Log-normal prior of the standard deviation of noise: median, and standard deviation of the log.
 _NOISE = (0.3, 1.5)
 #: Log-normal prior of the shape of negative binomial counts: median, and sd of the log.
@@ -179,6 +183,8 @@ def default_priors(
       their spread (the median distance of rows from the median of every feature). Within a power p
       the same holds for ``constant_value`` to the power p. With a softmax the variance has the
       prior Gamma(1.1, rate 0.1) instead, as estimates fail at large ones.
+    * ``slope_variance`` of Linear: the linear function has, at a row at the spread of the inputs, a
+      standard deviation with median 1, which lies between 0.08 and 12 with probability 0.9.
     * ``noise_scale`` of Gaussian and Student's t noise has median 0.3, in units of the standard
       deviation of the targets; ``noise_level`` of a WhiteKernel is its square.
     * ``length_scale`` of RBF, Matern and RationalQuadratic is below half the distance of
@@ -316,10 +322,10 @@ def _unit_degree(kernel: Kernel) -> float | None:
         if isinstance(kernel, Product):
             return sum(known) if len(known) == 2 else None
         return (known[0] if len(set(known)) == 1 else 0.0) if known else None
-    if isinstance(kernel, (ConstantKernel, WhiteKernel)) and kernel.n_dims > 0:
+    if isinstance(kernel, (ConstantKernel, WhiteKernel, Linear)) and kernel.n_dims > 0:
         return None
     linear = isinstance(kernel, PairwiseKernel) and kernel.metric == "linear"
-    return 2.0 if linear or isinstance(kernel, DotProduct) else 0.0
+    return 2.0 if linear or isinstance(kernel, (DotProduct, Linear)) else 0.0
 
 
 # --- rules ----------------------------------------------------------------------------------------
@@ -346,6 +352,15 @@ def _variance_prior(place: HyperparameterPlace) -> DefaultPrior:
     if place.power != 1.0:
         law = stats.gengamma(shape, place.power, scale=scale**power * unit)
     return DefaultPrior(law, f"default: variance with a softmax{in_units}")
+
+
+def _slope_prior(place: HyperparameterPlace) -> DefaultPrior:
+    """Return the prior of the variance of slopes, whose unit is 1 / X^2 in a kernel without one."""
+    median, log_sd = _SLOPE_VARIANCE
+    power = 1.0 / place.power
+    unit = float(np.clip(spread_of_rows(place.X) ** (place.degree - 2.0), *_UNIT_LIMITS))
+    origin = "default: variance of slopes, from the spread of the inputs"
+    return _lognormal_prior(median**power * unit, power * log_sd, origin)
 
 
 def _length_prior(place: HyperparameterPlace) -> DefaultPrior:
@@ -402,6 +417,7 @@ _KERNEL_RULES: dict[tuple[type, str], Callable[[HyperparameterPlace], DefaultPri
     (ExpSineSquared, "length_scale"): _number_prior,
     (ExpSineSquared, "periodicity"): _period_prior,
     (DotProduct, "sigma_0"): _offset_prior,
+    (Linear, "slope_variance"): _slope_prior,
     (PairwiseKernel, "gamma"): _gamma_prior,
 }
 #: Default priors of the parameters of likelihoods, by class and name.

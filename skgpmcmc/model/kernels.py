@@ -18,6 +18,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from .._typing import FloatArray
+from ..kernels import Linear
 from .covariance import Covariance, make_covariance
 
 #: Size of a negative eigenvalue, in units of the largest variance, that is no rounding error.
@@ -57,6 +58,15 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
                 raise ValueError(f"kernel parameter {name!r} must be positive; got {value!r}.")
     for hyperparameter in kernel.hyperparameters:
         _check_hyperparameter(hyperparameter, values[hyperparameter.name], n_features)
+    return kernel
+
+
+def center_linear_parts(kernel: Kernel, X: FloatArray) -> Kernel:
+    """Put the mean of the inputs (n, d) in every `Linear` part without center, and return it."""
+    parts = [kernel, *kernel.get_params().values()]
+    for part in parts:
+        if isinstance(part, Linear) and part.center is None:
+            part.set_params(center=X.mean(axis=0))
     return kernel
 
 

@@ -10,6 +10,7 @@ PACKAGE = Path(__file__).parents[2] / "skgpmcmc"
 ORDER = (
     ("_typing", "_version", "_warnings"),
     ("_params", "_table_repr", "numerics", "parallel", "storage"),
+    ("kernels",),
     ("likelihoods",),
     ("model",),
     ("approximations",),
@@ -37,10 +38,12 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 
 # scikit-learn belongs to the skin, and to the file that adapts its kernels.
 MAY_IMPORT_SKLEARN = {
+    "kernels.py",
     "model/composite.py",
     "model/covariance.py",
     "model/default_priors.py",
     "model/kernels.py",
+    "model/linear.py",
     "metrics",
     "displays",
     "estimators",

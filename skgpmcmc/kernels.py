@@ -1,0 +1,106 @@
+"""Covariance functions beside those of scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+
+from ._typing import FloatArray
+
+__all__ = ["Linear"]
+
+
+class Linear(Kernel):  # type: ignore[misc]  # scikit-learn has no types
+    """Linear functions without intercept around a center.
+
+    ``k(x, x') = slope_variance * (x - center) . (x' - center)`` is the covariance of a linear
+    function whose slopes are independent, with mean zero and this variance. At the center the
+    function is zero: add a `ConstantKernel` for an intercept. In contrast to `DotProduct` the
+    variance does not depend on where the origin of the inputs is.
+
+    Parameters
+    ----------
+    slope_variance : float, default=1.0
+        Variance of a slope, in units of 1 / X^2.
+    slope_variance_bounds : pair of floats or "fixed", default=(1e-5, 1e5)
+        With "fixed" the variance keeps its value. The estimators of this package use priors in
+        place of other bounds.
+    center : array-like of shape (n_features,), float or None, default=None
+        In units of X. None is zero; the estimators of this package put the mean of the training
+        inputs in its place.
+
+    References
+    ----------
+    Rasmussen & Williams (2006), Gaussian Processes for Machine Learning, section 4.2.2.
+
+    Examples
+    --------
+    >>> from skgpmcmc.kernels import Linear
+    >>> Linear(slope_variance=2.0, center=[1.0, 0.0])([[2.0, 3.0]])
+    array([[20.]])
+    """
+
+    def __init__(
+        self,
+        slope_variance: float = 1.0,
+        slope_variance_bounds: tuple[float, float] | str = (1e-5, 1e5),
+        center: Any = None,
+    ) -> None:
+        self.slope_variance = slope_variance
+        self.slope_variance_bounds = slope_variance_bounds
+        self.center = center
+
+    @property
+    def hyperparameter_slope_variance(self) -> Hyperparameter:
+        """The hyper-parameter, as scikit-learn describes it."""
+        return Hyperparameter("slope_variance", "numeric", self.slope_variance_bounds)
+
+    def __call__(self, X: Any, Y: Any = None, eval_gradient: bool = False) -> Any:
+        """Return the kernel of two sets of rows, and on request its gradient.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        Y : array-like of shape (m, d), default=None
+            Other rows; None is X.
+        eval_gradient : bool, default=False
+            Also return the derivative with respect to the natural log of the variance. Only if Y
+            is None.
+
+        Returns
+        -------
+        K : ndarray of shape (n, m)
+            Values.
+        K_gradient : ndarray of shape (n, n, 1), or (n, n, 0) if the variance is fixed
+            Only with `eval_gradient`.
+        """
+        if Y is not None and eval_gradient:
+            raise ValueError("eval_gradient=True is for one set of rows: leave Y out.")
+        first = self.centered(X)
+        second = first if Y is None else self.centered(Y)
+        K = self.slope_variance * (first @ second.T)
+        if not eval_gradient:
+            return K
+        if self.hyperparameter_slope_variance.fixed:
+            return K, np.empty((*K.shape, 0))
+        return K, K[:, :, None]
+
+    def centered(self, X: Any) -> FloatArray:
+        """Return rows of shape (n, d) minus the center."""
+        rows = np.atleast_2d(np.asarray(X, dtype=float))
+        return rows if self.center is None else rows - np.asarray(self.center, dtype=float)
+
+    def diag(self, X: Any) -> FloatArray:
+        """Return the kernel of every row with itself, without the others; (n,)."""
+        rows = self.centered(X)
+        return np.asarray(self.slope_variance * np.einsum("ij,ij->i", rows, rows))
+
+    def is_stationary(self) -> bool:
+        """Whether only the difference of two rows matters, which is not so."""
+        return False
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(slope_variance={self.slope_variance:.3g})"

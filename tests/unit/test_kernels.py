@@ -1,0 +1,88 @@
+"""Kernels beside those of scikit-learn: their contract, their priors, and what estimators do."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
+
+from skgpmcmc import BayesianGPRegressor
+from skgpmcmc.kernels import Linear
+from skgpmcmc.model.covariance import Covariance, make_covariance
+from skgpmcmc.model.default_priors import default_priors
+from skgpmcmc.model.linear import LinearCovariance
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((9, 3))
+Z = RNG.standard_normal((4, 3))
+CENTER = np.array([0.5, -1.0, 2.0])
+
+
+def test_the_kernel_is_a_dot_product_of_centered_rows():
+    kernel = Linear(2.5, center=CENTER)
+    expected = ConstantKernel(2.5) * DotProduct(0.0)
+    assert_allclose(kernel(X, Z), expected(X - CENTER, Z - CENTER), rtol=1e-14)
+    assert_allclose(kernel.diag(X), np.diag(kernel(X)), rtol=1e-14)
+    assert_allclose(Linear()(X), X @ X.T, rtol=1e-14)
+
+
+def test_the_gradient_agrees_with_finite_differences():
+    kernel = Linear(0.7, center=CENTER)
+    _, gradient = kernel(X, eval_gradient=True)
+    step = 1e-5
+    up, down = (kernel.clone_with_theta(kernel.theta + s)(X) for s in (step, -step))
+    assert_allclose(gradient[:, :, 0], (up - down) / (2 * step), rtol=1e-8, atol=1e-9)
+    assert Linear(0.7, "fixed")(X, eval_gradient=True)[1].shape == (9, 9, 0)
+    with pytest.raises(ValueError, match="one set of rows"):
+        kernel(X, Z, eval_gradient=True)
+
+
+def test_it_keeps_the_contract_of_scikit_learn():
+    kernel = ConstantKernel() * RBF() + Linear(3.0, center=CENTER)
+    for copy in (clone(kernel), pickle.loads(pickle.dumps(kernel))):
+        assert copy == kernel
+        assert_array_equal(copy(X), kernel(X))
+    assert [h.name for h in kernel.hyperparameters][-1] == "k2__slope_variance"
+    assert kernel.theta[-1] == np.log(3.0)
+    assert not kernel.is_stationary()
+    assert repr(kernel.k2) == "Linear(slope_variance=3)"
+    assert kernel.set_params(k2__slope_variance=1.0).k2.slope_variance == 1.0
+
+
+@pytest.mark.parametrize("kernel", [Linear(center=CENTER), Linear(2.0, "fixed")])
+def test_the_fast_covariance_is_that_of_the_kernel(kernel):
+    fast, slow = make_covariance(kernel, X), Covariance(kernel, X)
+    assert isinstance(fast, LinearCovariance)
+    theta = fast.start + 0.3
+    assert_allclose(fast.matrix(theta), slow.matrix(theta), rtol=1e-13)
+    assert_allclose(fast.cross(theta, Z), slow.cross(theta, Z), rtol=1e-13)
+    A = RNG.standard_normal((9, 9))
+    assert_allclose(fast.contract(theta, A), slow.contract(theta, A), rtol=1e-10)
+    assert_allclose([*fast.derivatives(theta)], [*slow.derivatives(theta)], rtol=1e-13)
+
+
+def test_the_default_prior_follows_the_unit_of_the_inputs():
+    one, other = (default_priors(Linear(), rows)["slope_variance"] for rows in (X, 100.0 * X + 7.0))
+    for p in (0.05, 0.5, 0.95):
+        assert other.ppf(p) == pytest.approx(1e-4 * one.ppf(p))
+    unit = np.median(np.linalg.norm(X - np.median(X, axis=0), axis=1))
+    assert np.sqrt(one.median()) * unit == pytest.approx(1.0)
+    power = default_priors(Linear() ** 2, X)["kernel__slope_variance"]
+    assert power.median() * unit**2 == pytest.approx(1.0)
+
+
+def test_estimators_center_it_on_the_training_inputs():
+    """Then the posterior does not depend on the origin and the unit of the inputs."""
+    y = X @ [1.0, -0.5, 0.2] + 0.1 * RNG.standard_normal(9)
+    kernel = ConstantKernel() * RBF() + Linear()
+    settings = {"random_state": 0, "target_ess": 50.0, "max_rhat": 1.2}
+    here = BayesianGPRegressor(kernel, **settings).fit(X, y)
+    far = BayesianGPRegressor(kernel, **settings).fit(4.0 * X + 64.0, y)
+    assert_allclose(here.kernel_.k2.center, X.mean(axis=0))
+    assert_allclose(far.predict(4.0 * Z + 64.0), here.predict(Z), rtol=1e-5)
+    given = BayesianGPRegressor(kernel.set_params(k2__center=CENTER), **settings).fit(X, y)
+    assert_array_equal(given.kernel_.k2.center, CENTER)
