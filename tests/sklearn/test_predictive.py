@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from scipy.integrate import cumulative_trapezoid
 
 from skgpmcmc import BayesianGPPoissonRegressor, BayesianGPRegressor
 from skgpmcmc.likelihoods import Gaussian
@@ -109,13 +110,13 @@ def test_quantiles_by_few_terms_agree_with_the_predicted_density(models, name):
     row = X_NEW[[2]]
     mean, std, found = est.predict(row, return_std=True, return_quantiles=PROBABILITIES)
     if name == "poisson":
-        y = np.arange(200.0)
+        y = np.arange(30.0)
         cdf = np.cumsum(est.predict_count_proba(row, y)[0])
         expected = y[np.searchsorted(cdf, PROBABILITIES)]
     else:
-        y = mean + std * np.linspace(-10.0, 10.0, 2001)
+        y = mean + std * np.linspace(-8.0, 8.0, 121)
         density = np.exp(est.log_predictive_density(np.repeat(row, len(y), axis=0), y))
-        cdf = np.cumsum(density) * (y[1] - y[0])
+        cdf = cumulative_trapezoid(density, y, initial=0.0)
         expected = np.interp(PROBABILITIES, cdf, y)
     error = np.array([0.05, 0.02, 0.02, 0.05])  # there is less in the tails
     assert cdf[-1] == pytest.approx(1.0, abs=1e-3)
