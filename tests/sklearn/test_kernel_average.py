@@ -98,7 +98,7 @@ def test_a_kernel_without_weight_has_no_part_in_predictions():
     assert_allclose(found.predict_proba(Z), expected, atol=1e-9)
 
 
-def test_draws_are_spent_where_the_weight_is():
+def test_kernels_with_larger_weights_get_more_draws():
     """A straight line has no chance where labels are those of a circle."""
     labels = (np.sum(X**2, axis=1) > 1.3).astype(int)
     kernels = [ConstantKernel() * RBF(), ConstantKernel() * DotProduct(1.0, "fixed")]
@@ -152,7 +152,7 @@ def test_draws_have_the_moments_of_the_mixture(regressor):
     assert regressor.sample_y(Z, 7).shape == (5, 7)
 
 
-def test_the_density_is_the_average_of_densities(regressor):
+def test_log_density_is_that_of_the_mixture(regressor):
     y = np.zeros(5)
     expected = sum(
         weight * np.exp(own.log_predictive_density(Z, y))
@@ -182,7 +182,7 @@ def test_each_class_against_the_rest_has_weights_of_its_own():
         (BayesianGPVolatilityRegressor, Y - Y.mean()),
     ],
 )
-def test_other_estimators_average_too(kind, y):
+def test_every_estimator_predicts_with_an_average(kind, y):
     settings = {"likelihood": "poisson"} if kind is BayesianGPPoissonRegressor else {}
     found = estimator(kind, FIXED[:2], **settings).fit(X, y)
     point, quantiles = found.predict(Z, return_quantiles=[0.1, 0.9])
@@ -201,7 +201,7 @@ def test_a_softmax_averages_probabilities():
 # --- what an average has, and what its members have -----------------------------------------------
 
 
-def test_what_only_members_have_is_named(binary):
+def test_attributes_of_members_are_refused_by_name(binary):
     for name in ("theta_samples_", "latent_samples_", "diagnostics_", "kernel_", "priors_"):
         assert not hasattr(binary, name) or pytest.fail(name)
         with pytest.raises(AttributeError, match=rf"estimators_\[k\].{name}"):
@@ -253,7 +253,7 @@ def test_a_checkpoint_has_a_file_for_each_kernel(tmp_path):
     assert_array_equal(found.predict(Z), again.predict(Z))
 
 
-def test_automatic_kernels_suit_the_data():
+def test_auto_prefers_the_linear_part_for_a_plane():
     y = X @ [1.0, 2.0] + 0.1 * np.random.default_rng(2).standard_normal(24)
     found = BayesianGPRegressor("auto", random_state=0, target_ess=100.0).fit(X, y)
     assert np.argmax(found.kernel_weights_) == 2  # around a plane

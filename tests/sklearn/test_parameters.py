@@ -16,7 +16,7 @@ from skgpmcmc import (
 )
 
 #: Before and after the parameters that only one estimator has.
-OF_THE_MODEL = {"kernel": None, "ard": False, "priors": None}
+OF_THE_MODEL = {"kernel": None, "ard": False, "priors": None, "weights": "evidence"}
 OF_THE_RUN = {
     "random_state": None,
     "n_jobs": None,

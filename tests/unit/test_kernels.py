@@ -22,7 +22,7 @@ Z = RNG.standard_normal((4, 3))
 CENTER = np.array([0.5, -1.0, 2.0])
 
 
-def test_the_kernel_is_a_dot_product_of_centered_rows():
+def test_linear_kernel_is_a_dot_product_of_centered_rows():
     kernel = Linear(2.5, center=CENTER)
     expected = ConstantKernel(2.5) * DotProduct(0.0)
     assert_allclose(kernel(X, Z), expected(X - CENTER, Z - CENTER), rtol=1e-14)
@@ -30,7 +30,7 @@ def test_the_kernel_is_a_dot_product_of_centered_rows():
     assert_allclose(Linear()(X), X @ X.T, rtol=1e-14)
 
 
-def test_the_gradient_agrees_with_finite_differences():
+def test_gradient_of_the_linear_kernel_agrees_with_finite_differences():
     kernel = Linear(0.7, center=CENTER)
     _, gradient = kernel(X, eval_gradient=True)
     step = 1e-5
@@ -41,7 +41,7 @@ def test_the_gradient_agrees_with_finite_differences():
         kernel(X, Z, eval_gradient=True)
 
 
-def test_it_keeps_the_contract_of_scikit_learn():
+def test_linear_kernel_keeps_the_contract_of_scikit_learn():
     kernel = ConstantKernel() * RBF() + Linear(3.0, center=CENTER)
     for copy in (clone(kernel), pickle.loads(pickle.dumps(kernel))):
         assert copy == kernel
@@ -54,7 +54,7 @@ def test_it_keeps_the_contract_of_scikit_learn():
 
 
 @pytest.mark.parametrize("kernel", [Linear(center=CENTER), Linear(2.0, "fixed")])
-def test_the_fast_covariance_is_that_of_the_kernel(kernel):
+def test_covariance_of_the_linear_kernel_equals_the_kernel(kernel):
     fast, slow = make_covariance(kernel, X), Covariance(kernel, X)
     assert isinstance(fast, LinearCovariance)
     theta = fast.start + 0.3
@@ -65,7 +65,7 @@ def test_the_fast_covariance_is_that_of_the_kernel(kernel):
     assert_allclose([*fast.derivatives(theta)], [*slow.derivatives(theta)], rtol=1e-13)
 
 
-def test_the_default_prior_follows_the_unit_of_the_inputs():
+def test_default_prior_of_slopes_follows_the_unit_of_the_inputs():
     one, other = (default_priors(Linear(), rows)["slope_variance"] for rows in (X, 100.0 * X + 7.0))
     for p in (0.05, 0.5, 0.95):
         assert other.ppf(p) == pytest.approx(1e-4 * one.ppf(p))
@@ -75,7 +75,7 @@ def test_the_default_prior_follows_the_unit_of_the_inputs():
     assert power.median() * unit**2 == pytest.approx(1.0)
 
 
-def test_estimators_center_it_on_the_training_inputs():
+def test_fit_centers_the_linear_kernel_on_the_training_inputs():
     """Then the posterior does not depend on the origin and the unit of the inputs."""
     y = X @ [1.0, -0.5, 0.2] + 0.1 * RNG.standard_normal(9)
     kernel = ConstantKernel() * RBF() + Linear()

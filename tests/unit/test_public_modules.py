@@ -18,6 +18,7 @@ MODULES = [
     "approximations",
     "baselines",
     "displays",
+    "kernels",
     "likelihoods",
     "metrics",
     "model_selection",
@@ -44,7 +45,7 @@ def test_public_modules_are_attributes_imported_on_demand():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     early, used = done.stdout.splitlines()
-    assert set(early.split()) <= {"approximations", "likelihoods", "metrics", "samplers"}
+    assert set(early.split()) <= {"approximations", "kernels", "likelihoods", "metrics", "samplers"}
     assert used == "TraceDisplay EPMLClassifier"
 
 

@@ -189,7 +189,7 @@ def test_quadratic_fit_gives_noisy_points_less_weight():
     assert_allclose(fit.value_and_gradient(theta[:30])[0], quadratic(theta[:30]), atol=0.05)
 
 
-def test_a_constant_has_no_terms():
+def test_correction_of_a_constant_gap_is_constant():
     fit = Quadratic.fit(typical(10, seed=8), np.full(10, 0.7), CENTER, SD, noise=0.1)
     assert_allclose(fit.value(typical(5, seed=9)), 0.7, rtol=1e-9)
 
