@@ -6,9 +6,9 @@ from ..approximations.base import GaussianApproximation, Sites
 from ..approximations.classwise import ClasswiseApproximation, average_sites
 from ..model.joint import LatentGP
 
-#: Factor of the precision of averaged sites. The Gaussian that minimizes KL(q || p) is narrower than
-#: p, which is skewed: rare draws had weights a thousand times the mean, and chains stayed for up to
-#: 242 iterations with 0.7 or 0.85. With half of the precision they stayed for at most 15 (ten seeds).
+#: Factor of the precision of averaged sites. The Gaussian that minimizes KL(q || p) is narrower
+#: than p, which is skewed: rare draws had weights a thousand times the mean, and chains stayed for
+#: up to 242 iterations with 0.7 or 0.85. With half of the precision they stayed for at most 15.
 KEPT_PRECISION = 0.5
 
 
