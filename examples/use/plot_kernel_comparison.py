@@ -79,3 +79,12 @@ for axis, (title, values) in zip(axes, columns.items(), strict=True):
 axes[0].invert_yaxis()
 fig.suptitle("Four kernels: estimates and their standard errors")
 plt.show()
+
+# %%
+# Instead of a choice, predictions can be an average over kernels, weighted by their posterior
+# probabilities. ``kernel="auto"`` is a list of three: an RBF kernel, a Matern kernel, and the sum of
+# an RBF kernel and a linear one. A list of your own is as good.
+
+average = BayesianGPClassifier(kernel="auto", random_state=0).fit(X, y)
+print("weights:", average.kernel_weights_.round(2))
+print(f"test log loss {log_loss(y_test, average.predict_proba(X_test)):.3f}")

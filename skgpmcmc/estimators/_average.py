@@ -31,8 +31,8 @@ from ._data import replace_fitted
 WEIGHTS = ("evidence", "stacking")
 #: Effective draws of each kernel from which its evidence is estimated.
 _FIRST_ESS = 100.0
-#: Draws of theta for an evidence, whose standard error is then about a tenth.
-_N_THETA = 100
+#: Draws of theta for an evidence, whose standard error is then a few hundredths.
+_N_THETA = 40
 #: Fitted attributes that only members have.
 _OF_MEMBERS = (
     *("theta_samples_", "latent_samples_", "marked_samples_", "hyperparameter_names_"),
