@@ -82,8 +82,8 @@ plt.show()
 
 # %%
 # Instead of a choice, predictions can be an average over kernels, weighted by their posterior
-# probabilities. ``kernel="auto"`` is a list of three: an RBF kernel, a Matern kernel, and the sum of
-# an RBF kernel and a linear one. A list of your own is as good.
+# probabilities. ``kernel="auto"`` is a list of three: an RBF kernel, a Matern kernel, and the sum
+# of an RBF kernel and a linear one. A list of your own is as good.
 
 average = BayesianGPClassifier(kernel="auto", random_state=0).fit(X, y)
 print("weights:", average.kernel_weights_.round(2))

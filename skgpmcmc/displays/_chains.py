@@ -57,6 +57,11 @@ def _find_model(estimator, class_label):
     if isinstance(estimator, Pipeline):
         estimator = estimator[-1]
     check_is_fitted(estimator)
+    if hasattr(estimator, "kernel_weights_"):
+        raise ValueError(
+            f"{type(estimator).__name__} is an average over kernels, each with its own chains: "
+            "pass one of its estimators_."
+        )
     if not hasattr(estimator, "diagnostics_"):
         raise ValueError(
             f"{type(estimator).__name__} has no chains: pass a fitted estimator of skgpmcmc, or a "
