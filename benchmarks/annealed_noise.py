@@ -113,7 +113,7 @@ def measure(model: LatentGP, approximation: str, theta: np.ndarray) -> dict[str,
     for name, (kernel, n_moves) in KERNELS.items():
         if name == "HMC" and model.likelihood.n_functions > 1:
             continue
-        settings = {"kernel": kernel, "n_moves": n_moves}
+        settings: dict[str, Any] = {"kernel": kernel, "n_moves": n_moves}
         schedule = find_schedule(model, density.q, None, rng, **settings)
         found[name] = noise(
             lambda schedule=schedule, settings=settings: (

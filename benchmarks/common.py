@@ -176,7 +176,7 @@ class Case:
     load: Callable[[int], tuple[np.ndarray, np.ndarray]]
     simulated: bool
     ard: bool
-    per_evaluation: float
+    per_evaluation: float | None
     per_operation: float | None
     times_faster: float | None
 
@@ -339,7 +339,7 @@ def plain(value: Any) -> Any:
     return value
 
 
-def load_results(name: str) -> dict[str, Any]:
+def load_results(name: str) -> Any:
     """What an earlier run of a benchmark left behind: the results, or nothing."""
     path = RESULTS / f"{name}.json"
     if not path.exists():

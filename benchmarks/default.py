@@ -188,7 +188,8 @@ _KEYS = (
 
 def show(results: dict[str, Any], labels: Sequence[str]) -> None:
     """Print a line for each problem and label, and ratios of seconds to the first label."""
-    rows, ratios = [], {label: [] for label in labels}
+    rows: list[list[str]] = []
+    ratios: dict[str, list[float]] = {label: [] for label in labels}
     for problem in PROBLEMS:
         found = {own: summary(r) for own in labels if (r := results.get(own, {}).get(problem))}
         for label, line in found.items():

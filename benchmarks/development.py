@@ -12,6 +12,7 @@ import os
 import zipfile
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
@@ -56,7 +57,7 @@ def _from_keel(name: str, positive: str) -> Data:
     return _encode(table, pd), (labels == positive).to_numpy().astype(int)
 
 
-def _encode(table, pd) -> np.ndarray:
+def _encode(table: Any, pd: Any) -> np.ndarray:
     """Features as numbers, with indicators of categories."""
     return pd.get_dummies(table, drop_first=True).to_numpy(float)
 

@@ -21,7 +21,7 @@ RANGE = (10.0, 6000.0)
 
 def cost(run: dict[str, Any]) -> tuple[float, float]:
     """Seconds before the first kept draw, and seconds for each effective draw after it."""
-    before = run.get("seconds_before", run.get("seconds_warmup"))
+    before = run["seconds_before"] if "seconds_before" in run else run["seconds_warmup"]
     return before, run["seconds_sampling"] / run["min_ess"]
 
 

@@ -8,6 +8,7 @@ N = 1 is reported only: its variance can be infinite.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -52,7 +53,7 @@ def main() -> None:
     for seed in range(N_SIMULATED):
         X, y = simulate_binary(200, 2, 2.0, -1.5, seed)
         models[f"simulated {seed}"] = default_model(X, y)
-    results = []
+    results: list[dict[str, Any]] = []
     with threadpool_limits(1):
         for name, model in models.items():
             for approximation in APPROXIMATIONS:

@@ -279,7 +279,7 @@ def control_variates(name: str, n_batches: int, length: int) -> dict[str, Any]:
     with threadpool_limits(1):
         target = Emulated().posterior(model, rng)
         pool = run_pool(target, draws[rng.integers(len(draws), size=256)], root, 400, rng, 0.9)
-    star = pool.theta.reshape(-1, len(center))
+    star = pool.reshape(-1, len(center))
     moments = _controls(star, center, scale).mean(axis=0)
     seconds_moments = time.perf_counter() - start
     recorded = _Recorded(classifier, target, n_batches, length)

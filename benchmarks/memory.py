@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -32,7 +33,7 @@ def fitted(estimator: BaseEstimator, n: int) -> BaseEstimator:
     return estimator
 
 
-def settings(n_draws: int) -> dict[str, int | None]:
+def settings(n_draws: int) -> dict[str, Any]:
     return {"n_draws": n_draws, "target_ess": None, "random_state": 0, "n_jobs": 1}
 
 

@@ -54,6 +54,7 @@ class Problem:
         if isinstance(self.likelihood, Probit):
             return nuts.make_model(INPUTS, self.y, jitter=JITTER)
         if isinstance(self.likelihood, Poisson):
+            assert self.offset is not None
             return nuts.make_poisson_model(INPUTS, self.y, self.offset, jitter=JITTER)
         return nuts.make_marginal_model(INPUTS, self.y, jitter=JITTER)
 
@@ -87,7 +88,7 @@ def check_density(problem: Problem) -> None:
             log_likelihood = Exact().fit(model, theta).log_evidence
         else:
             f = model.prior_at(theta).unwhiten(v)
-            log_likelihood = model.observations_at(theta).total(f) - 0.5 * v @ v
+            log_likelihood = model.observations_at(theta).total(f) - 0.5 * float(v @ v)
         # NumPyro's density is that of the natural scale, ours that of logs.
         ours = log_likelihood + model.hyperprior.log_prob(theta) - theta.sum()
         gaps.append(ours - float(theirs))

@@ -219,7 +219,9 @@ def roughness(curve: np.ndarray) -> float:
     return float(np.sqrt(np.mean((curve - savgol_filter(curve, 7, 2)) ** 2)))
 
 
-def fit_candidate(problem: Problem, candidate: Candidate, data: Sample, seed: int) -> dict:
+def fit_candidate(
+    problem: Problem, candidate: Candidate, data: Sample, seed: int
+) -> dict[str, Any]:
     """Fit with the priors of a candidate, and measure."""
     model = problem.estimator(**QUICK, random_state=seed)
     candidate.configure(model, data.X)
@@ -269,7 +271,9 @@ PEERS: dict[str, tuple[type, Callable[[np.ndarray], BaseEstimator]]] = {
 }
 
 
-def fit_peer(make: Callable[[np.ndarray], BaseEstimator], data: Sample, seed: int) -> dict:
+def fit_peer(
+    make: Callable[[np.ndarray], BaseEstimator], data: Sample, seed: int
+) -> dict[str, Any]:
     """Fit a method without priors, and measure what it can."""
     model = make(data.X)
     if "random_state" in model.get_params():

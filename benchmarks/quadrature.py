@@ -101,7 +101,11 @@ class _Nodes:
         estimates of most batches are then too small, and so are their differences.
         """
         skewness = q.skewness(self.model)
-        rows = np.empty(0) if skewness is None else choose_sequential_rows(skewness[None], NOISE)
+        rows = (
+            np.empty(0, dtype=int)
+            if skewness is None
+            else choose_sequential_rows(skewness[None], NOISE)
+        )
         if len(rows) == 0:
             return q
         return SequentialApproximation(q, self.model.observations_at(q.prior.theta), rows)

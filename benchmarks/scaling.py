@@ -133,8 +133,10 @@ def fit_large(estimator: BaseEstimator, X: np.ndarray, y: np.ndarray) -> dict[st
 def cheap(name: str, n_draws: int, seed: int) -> dict[str, Any]:
     """Fit Abalone in one of the ways."""
     X, y = load_binary("abalone_mf")
-    own = {"n_draws": n_draws, "target_ess": None, "random_state": seed, "n_jobs": N_JOBS}
-    return fit_large(BayesianGPClassifier(priors="paper", **own, **CLASSIFIERS[name]), X, y)
+    own: dict[str, Any] = {"target_ess": None, "random_state": seed, "n_jobs": N_JOBS}
+    return fit_large(
+        BayesianGPClassifier(priors="paper", n_draws=n_draws, **own, **CLASSIFIERS[name]), X, y
+    )
 
 
 def simulated(seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -144,8 +146,8 @@ def simulated(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def regression(X: np.ndarray, y: np.ndarray, n_draws: int, seed: int) -> dict[str, Any]:
     """Fit a regression."""
-    own = {"n_draws": n_draws, "target_ess": None, "random_state": seed, "n_jobs": N_JOBS}
-    return fit_large(BayesianGPRegressor(priors="paper", **own), X, y)
+    own: dict[str, Any] = {"target_ess": None, "random_state": seed, "n_jobs": N_JOBS}
+    return fit_large(BayesianGPRegressor(priors="paper", n_draws=n_draws, **own), X, y)
 
 
 def maximized(X: np.ndarray, y: np.ndarray) -> dict[str, Any]:

@@ -26,6 +26,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -323,16 +324,9 @@ class Cell:
 
 def cells(scale: Scale) -> Iterator[Cell]:
     """All cells of tables 2 to 6."""
-
-    def sa(*arguments: Any) -> Run:
-        return hyper_run(*arguments, SufficientAugmentation)
-
-    def aa(*arguments: Any) -> Run:
-        return hyper_run(*arguments, AncillaryAugmentation)
-
-    def five(*arguments: Any) -> Run:
-        return strategy_run(*arguments, n_latent=5)
-
+    sa = partial(hyper_run, kind=SufficientAugmentation)
+    aa = partial(hyper_run, kind=AncillaryAugmentation)
+    five = partial(strategy_run, n_latent=5)
     plan: list[tuple[int, tuple[str, ...], dict[str, str], Make]] = [
         (2, tuple(LIKELIHOODS), LATENT, latent_run),
         (3, ("lrg",), HYPER, sa),
@@ -374,7 +368,8 @@ def measure(cell: Cell, method: str, length: Length) -> dict[str, Any]:
         ]
         draws = np.stack([run.draws(segment) for segment in chains])
         seconds = time.perf_counter() - clock
-        found = {**convergence(draws, ITERATIONS), **cost(chains, length.n_draws)}
+        counts = cost(chains, length.n_draws, run.model.n_inputs)
+        found = {**convergence(draws, ITERATIONS), **counts}
         sets.append({**found, "seconds": seconds})
     return {"length": asdict(length), "sets": sets}
 
@@ -462,14 +457,14 @@ def r_hat(draws: FloatArray) -> FloatArray:
     return np.nan_to_num(np.atleast_1d(r_hat), nan=np.inf)
 
 
-def cost(chains: Sequence[Segment], n_draws: int) -> dict[str, Any]:
-    """Operations of one iteration by kind, acceptance rates, and effective draws per operation."""
+def cost(chains: Sequence[Segment], n_draws: int, n: int) -> dict[str, Any]:
+    """Operations of one iteration by kind, in units of n^3, and acceptance rates."""
     n_iterations = n_draws * len(chains)
     operations: dict[str, float] = {}
     steps: dict[str, int] = {}
     accepted: dict[str, int] = {}
     for segment in chains:
-        for kind, amount in asdict(segment.counts.operations).items():
+        for kind, amount in asdict(segment.counts.operations.per(n)).items():
             operations[kind] = operations.get(kind, 0.0) + amount / n_iterations
         for move, count in segment.counts.n_steps.items():
             steps[move] = steps.get(move, 0) + count

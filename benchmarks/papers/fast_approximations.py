@@ -37,7 +37,7 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc._typing import FloatArray
 from skgpmcmc.approximations import Exact, Nystrom, SubsetOfData
-from skgpmcmc.chain import switch
+from skgpmcmc.chain import InProcessExecutor, switch
 from skgpmcmc.hyperposterior import CheapPosterior, HyperPosterior, evidence_cost
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance
@@ -49,7 +49,6 @@ from skgpmcmc.transitions.mapping import CheapUpdate, DiscretizingMap, Layer, Te
 from skgpmcmc.transitions.metropolis import MarginalMetropolis
 
 from ..common import RESULTS, load_results, print_table, save, use_core
-from .comparative import prepare
 
 #: Not stated in the paper.
 CONSTANT, NOISE, PRIOR_SD = 10.0, 0.5, 1.5
@@ -189,8 +188,8 @@ def nystrom(problem: Problem, data: DataSet, rng: np.random.Generator) -> Chain:
 
 def tempered(problem: Problem, data: DataSet, rng: np.random.Generator) -> Chain:
     """Two layers of some rows each, of the paper's numbers."""
-    assert data.temper is not None
-    targets = [SubsetOfData(m).posterior(problem.model, rng) for m in data.temper]
+    assert data.tempered is not None
+    targets = [SubsetOfData(m).posterior(problem.model, rng) for m in data.tempered]
     layers = [Layer(target, _slices(problem, target, rng)) for target in targets]
 
     def make(layers: Sequence[Layer]) -> MarginalMetropolis:
@@ -235,7 +234,7 @@ def _discretizing(problem: Problem, target: CheapPosterior, rng: np.random.Gener
     exact = MarginalMetropolis(Exact(), TemperedProposal(()), with_latent=False)
 
     def make(layers: Sequence[Layer]) -> DiscretizingMap[Any]:
-        return DiscretizingMap(exact, *layers)
+        return DiscretizingMap(exact, layers[0])
 
     layer = Layer(target, _slices(problem, target, rng))
     return _begun(by_coordinate(make, [layer], len(problem.theta)), problem, rng)
@@ -259,15 +258,14 @@ def _packaged(problem: Problem, sampler: Sampler, cheap: Any, rng: np.random.Gen
     starts = [problem.theta + 0.5 * chain.standard_normal(len(problem.theta)) for chain in rngs]
     n_warmup = sampler.n_warmup(None)
     request = Request(problem.model, Exact(), starts, rngs, rng, None, n_warmup, cheap)
-    prepared = prepare(sampler.set_up(request))
-    states = prepared.states or [None]
+    prepared = sampler.set_up(request, InProcessExecutor())
     settled = switch(
         problem.model,
         prepared.transition,
         prepared.thetas[0],
         prepared.rngs[0],
         prepared.n_burn_in,
-        states[0],
+        None if prepared.states is None else prepared.states[0],
     )
     return Chain(prepared.transition, settled.state, settled.rng, _chosen(prepared.transition))
 

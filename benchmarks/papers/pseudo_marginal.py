@@ -24,6 +24,7 @@ import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc._typing import FloatArray
 from skgpmcmc.approximations import APPROXIMATIONS, Approximation
-from skgpmcmc.chain import Segment, sample, switch
+from skgpmcmc.chain import InProcessExecutor, Segment
 from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.model import (
@@ -50,7 +51,7 @@ from skgpmcmc.transitions import Sweep, Transition
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
 from ..common import RESULTS, load_binary, load_results, print_table, save, use_core
-from .comparative import convergence, cost, prepare, r_hat
+from .comparative import convergence, cost, r_hat, sample_chain
 
 SIGMA, TAU = 2.08, 0.35
 ITERATIONS = 10_000
@@ -153,26 +154,24 @@ def prepared_of(model: LatentGP, scheme: str, length: Length) -> PreparedChains:
     if scheme in PM:
         sampler: Sampler = PseudoMarginal(moves="random_walk", defensive=0.0)
         request = _request(model, APPROXIMATIONS["ep"](), length, 0)
-        tuned = prepare(sampler.set_up(request))
+        tuned = sampler.set_up(request, InProcessExecutor())
         transition = _walking(model, *PM[scheme], tuned)
         again = _request(model, APPROXIMATIONS["ep"](), length, 1)
         return tuned._replace(
             transition=transition, thetas=again.starts, rngs=again.rngs, n_burn_in=length.n_warmup
         )
     if scheme == DEFAULT:
-        return prepare(PseudoMarginal().set_up(_request(model, APPROXIMATIONS["ep"](), length, 0)))
-    sampler = AUGMENTED[scheme](latent="elliptical_slice", n_latent=10)
-    return prepare(sampler.set_up(_request(model, APPROXIMATIONS["laplace"](), length, 0)))
+        sampler, name = PseudoMarginal(), "ep"
+    else:
+        sampler, name = AUGMENTED[scheme](latent="elliptical_slice", n_latent=10), "laplace"
+    request = _request(model, APPROXIMATIONS[name](), length, 0)
+    return sampler.set_up(request, InProcessExecutor())
 
 
 def run(model: LatentGP, prepared: PreparedChains, n_draws: int) -> list[Segment]:
     """All chains."""
-    chains = []
-    states = prepared.states or [None] * len(prepared.thetas)
-    for theta, rng, state in zip(prepared.thetas, prepared.rngs, states, strict=True):
-        begun = switch(model, prepared.transition, theta, rng, prepared.n_burn_in, state)
-        chains.append(sample(model, prepared.transition, begun.state, begun.rng, n_draws))
-    return chains
+    each = range(len(prepared.thetas))
+    return [sample_chain(model, prepared, chain, n_draws) for chain in each]
 
 
 def measure(
@@ -186,7 +185,7 @@ def measure(
         prepared = prepared._replace(transition=Sweep(moves, (N_REPEATS,) * len(moves)))
     chains = run(model, prepared, length.n_draws)
     theta = np.stack([segment.theta for segment in chains])
-    found = {**convergence(theta, ITERATIONS), **cost(chains, length.n_draws)}
+    found = {**convergence(theta, ITERATIONS), **cost(chains, length.n_draws, model.n_inputs)}
     return {**found, "seconds": time.perf_counter() - clock}, theta
 
 
@@ -240,9 +239,8 @@ def tasks(scale: Scale) -> Iterator[tuple[tuple[str, str, str], Callable[[], dic
         for approximation in ("laplace", "ep"):
             for count in (1, 64):
                 row = f"{approximation} ({count})"
-                yield ("figure2", f"n={n}", row), lambda a=(n, approximation, count): estimates(
-                    *a, scale.n_estimates
-                )  # fmt: skip
+                make = partial(estimates, n, approximation, count, scale.n_estimates)
+                yield ("figure2", f"n={n}", row), make
     places = [(n, d, ard) for n in (50, 200) for d in (2, 10) for ard in (False, True)]
     for part, length, rows in (
         ("1", scale.table_1, {scheme: scheme for scheme in (*PM, *AUGMENTED, DEFAULT)}),
@@ -256,7 +254,7 @@ def tasks(scale: Scale) -> Iterator[tuple[tuple[str, str, str], Callable[[], dic
                 )[0]  # fmt: skip
     for name in scale.data:
         for row, scheme in (("PM", "PM LA (1)"), ("AA", "AA"), ("SURR", "SURR"), (DEFAULT,) * 2):
-            yield ("real", name, row), lambda a=(name, scheme): real(*a, scale.real)
+            yield ("real", name, row), partial(real, name, scheme, scale.real)
 
 
 def print_cells(results: dict[str, Any]) -> None:
