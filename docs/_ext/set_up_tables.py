@@ -27,6 +27,8 @@ DEFAULT = ROOT / "benchmarks" / "results" / "default.json"
 _BEFORE = "before"
 #: Label of the runs after that.
 _AFTER = "after"
+#: End of the labels of runs that were made one after the other on one machine, for seconds alone.
+_PAIRED = ", paired"
 #: Label of the runs with which those with another value of a number are compared.
 _AS_THEY_WERE = "numbers"
 
@@ -45,8 +47,13 @@ def default_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     head += ["longest stay", "seconds to 400 (largest)", "worst R-hat"]
     if not rows:
         return ["*Not measured yet.*", ""]
-    ratio = _ratio(results.get(_AFTER, {}), results.get(_BEFORE, {}))
-    said = "" if ratio is None else f"Seconds, after / before, geometric mean: {two(ratio)}."
+    ours, theirs = (results.get(f"{label}{_PAIRED}", {}) for label in (_AFTER, _BEFORE))
+    ratio = _ratio(ours, theirs)
+    said = (
+        ""
+        if ratio is None
+        else f"Seconds, after / before, geometric mean over {len(ours)} problems: {two(ratio)}."
+    )
     return [*list_table("", head, rows), said, "", *provenance(document)]
 
 
