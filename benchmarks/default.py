@@ -7,9 +7,9 @@ the same for all seeds, which are those of the chains: what differs between seed
 The label names a version of the code. Runs are kept in ``results/default.json`` by label, problem
 and seed; a run that is there is not made again unless ``--again`` is given. ``--compare A B``
 prints two labels side by side, without a run. Labels that end in ", paired" have nothing but the
-seconds of two versions that ran one after the other on one core. ``--set NAME=VALUE`` gives a number of the set-up
-(`EmulatorOptions`) another value; the label is "NAME = VALUE" then, and the fits to compare with,
-by the same version of the code, have the label "numbers".
+seconds of two versions that ran one after the other on one core. ``--set NAME=VALUE`` gives a
+number of the set-up (`EmulatorOptions`) another value; the label is "NAME = VALUE" then, and the
+fits to compare with, by the same version of the code, have the label "numbers".
 """
 
 from __future__ import annotations

@@ -510,13 +510,18 @@ def of_default_fits(*seconds):
 
 
 def test_default_fits_table_compares_before_with_after(lines_of):
-    results = {"before": of_default_fits(2.0, 4.0), "after": of_default_fits(1.0, 2.0)}
+    results = {
+        "before": of_default_fits(2.0, 4.0),
+        "after": of_default_fits(1.0, 2.0),
+        "before, paired": of_default_fits(2.0, 2.0),
+        "after, paired": of_default_fits(1.0, 1.0),
+    }
     lines = lines_of("default", results)
     _, before, after = cells(lines)
     same = ["2", "0.85 (0.80)", "6"]
     assert before == ["moons", "before", *same, "3.0 (4.0)", "1.002"]
     assert after == ["moons", "after", *same, "1.5 (2.0)", "1.002"]
-    assert "Seconds, after / before, geometric mean: 0.50." in lines
+    assert "Seconds, after / before, geometric mean over 1 problems: 0.50." in lines
     assert lines_of("default", {}) == ["*Not measured yet.*", ""]
 
 
