@@ -24,15 +24,17 @@ from .._warnings import warn
 from ..kernels import Linear
 from ..model.kernels import default_kernel
 from ..prediction.mixture import PredictorMixture
+from ..run.convergence import MIN_ESS, ConvergenceGoal
 from ..run.evidence import Evidence, integrated_evidence
 from ._data import replace_fitted
 
 #: Values of the parameter `weights`.
 WEIGHTS = ("evidence", "stacking")
-#: Effective draws of each kernel from which its evidence is estimated.
-_FIRST_ESS = 100.0
-#: Draws of theta for an evidence, whose standard error is then a few hundredths.
-_N_THETA = 40
+#: R-hat that suffices for the draws from which the evidence of a kernel is estimated: they only
+#: say where the importance density has to be.
+_FIRST_RHAT = 1.05
+#: Draws of theta for the evidence of a kernel: its standard error is then a few hundredths.
+_FEWER_THETA = 40
 #: Fitted attributes that only members have.
 _OF_MEMBERS = (
     *("theta_samples_", "latent_samples_", "marked_samples_", "hyperparameter_names_"),
@@ -89,9 +91,11 @@ def fit_average(
         )
     deadline = np.inf if estimator.max_time is None else time.monotonic() + estimator.max_time
     members = _continued_members(estimator, kernels) or _new_members(estimator, kernels)
-    few = estimator.target_ess is not None and estimator.target_ess > _FIRST_ESS
-    goals = [_FIRST_ESS if few else estimator.target_ess] * len(members)
-    _fit_each(members, goals, deadline, X, y, row_data)
+    few = estimator.target_ess is not None and estimator.target_ess > MIN_ESS
+    first = estimator._goal
+    if few:
+        first = ConvergenceGoal(max(estimator.max_rhat, _FIRST_RHAT), MIN_ESS)
+    _fit_each(members, [first] * len(members), deadline, X, y, row_data)
     done = [k for k, own in enumerate(members) if "_sampling" in vars(own)]
     if len(done) < len(members):
         warn(f"Interrupted after {len(done)} of {len(members)} kernels: the average is over these.")
@@ -104,8 +108,13 @@ def fit_average(
         loos = [[own.loo().elpd_i for own in _by_class(member)] for member in members]
         weights = np.array([_stack(np.array(rows)) for rows in zip(*loos, strict=True)])
     if few and len(done) == len(kernels):
-        goals = [estimator.target_ess * share for share in weights.max(axis=0)]
-        larger = [k for k, goal in enumerate(goals) if goal > _FIRST_ESS]
+        shares = weights.max(axis=0)
+        goals = [ConvergenceGoal(estimator.max_rhat, w * estimator.target_ess) for w in shares]
+        larger = [
+            k
+            for k, goal in enumerate(goals)
+            if goal.target_ess > MIN_ESS and members[k].diagnostics_.rows_short_of(goal)
+        ]
         for k in larger:
             members[k].set_params(warm_start=members[k].checkpoint is None)
         some = [members[k] for k in larger]
@@ -136,14 +145,14 @@ def _continued_members(
     averaged = earlier is not None and "kernel_weights_" in vars(estimator)
     if not (estimator.warm_start and averaged) or len(earlier) != len(kernels):
         return None
-    changing = ("n_draws", "max_rhat", "n_jobs", "verbose", "max_predict_draws")
+    changing = ("n_draws", "n_jobs", "verbose", "max_predict_draws")
     params = {name: getattr(estimator, name) for name in changing}
     return [own.set_params(**params, warm_start=True) for own in earlier]
 
 
 def _fit_each(
     members: Sequence[BaseEstimator],
-    goals: Sequence[float | None],
+    goals: Sequence[ConvergenceGoal],
     deadline: float,
     X: Any,
     y: Any,
@@ -152,7 +161,7 @@ def _fit_each(
     """Fit members one after the other; after an interrupt no other is fitted."""
     given = {name: value for name, value in row_data.items() if value is not None}
     for k, (own, goal) in enumerate(zip(members, goals, strict=True)):
-        own.set_params(target_ess=goal)
+        own.set_params(target_ess=goal.target_ess, max_rhat=goal.max_rhat)
         if np.isfinite(deadline):
             left = max(deadline - time.monotonic(), 0.0) / (len(members) - k)
             own.set_params(max_time=max(left, np.finfo(float).tiny))
@@ -172,7 +181,7 @@ def _evidence(own: BaseEstimator) -> Evidence:
     model = own._predictor.model
     estimator, seed = own._evidence_parts
     found = integrated_evidence(
-        model, own.theta_samples_, estimator, seed, own.n_jobs, n_theta=_N_THETA
+        model, own.theta_samples_, estimator, seed, own.n_jobs, n_theta=_FEWER_THETA
     )
     return own._in_units_of_y(found)
 
