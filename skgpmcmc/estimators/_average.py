@@ -47,6 +47,7 @@ _SHARED = ("n_features_in_", "feature_names_in_", "classes_", "_units", "_for_pr
 def kernels_to_average(estimator: BaseEstimator, X: Any) -> list[Kernel | None] | None:
     """Return the kernels whose average an estimator is asked for; None for a single kernel."""
     kernel = estimator.kernel
+    check_choice("weights", estimator.weights, WEIGHTS)
     if isinstance(kernel, str) and kernel == "auto":
         shape = np.shape(X)
         ard = check_flag("ard", estimator.ard)
@@ -82,7 +83,7 @@ def fit_average(
     **row_data : dict
         Further arguments of ``fit``; None is the default of each.
     """
-    check_choice("weights", estimator.weights, WEIGHTS)
+    estimator._check_schedule()
     if estimator.ard and estimator.kernel != "auto":
         raise ValueError(
             'ard=True only concerns the default kernel and kernel="auto", but a list was given: '

@@ -270,6 +270,8 @@ def test_auto_prefers_the_linear_part_for_a_plane():
         ({"kernel": "rbf"}, '"auto"'),
         ({"kernel": FREE, "weights": "equal"}, "weights"),
         ({"kernel": FREE, "ard": True}, "ard=True"),
+        ({"weights": "equal"}, "weights"),
+        ({"kernel": FREE, "target_ess": "many"}, "target_ess"),
         ({"kernel": [ConstantKernel(), 3]}, "kernel"),
     ],
 )
