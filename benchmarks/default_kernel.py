@@ -1,6 +1,6 @@
 """Which kernel a classifier should have by default: log loss on small development data.
 
-Run as ``python -m benchmarks.default_kernel [--repeats 3] [--core 0]``, with ``OMP_NUM_THREADS=1
+Run as ``python -m benchmarks.default_kernel [--repeats 3] [--jobs 2]``, with ``OMP_NUM_THREADS=1
 OPENBLAS_NUM_THREADS=1``; `benchmarks/development.py` says where the data come from. Every fit is a
 row of ``results/default_kernel.csv``; those that are there are not made again. ``--table`` prints
 what there is, ``--save`` also writes the summary to ``results/default_kernel.json``. The papers'
@@ -22,11 +22,11 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 from sklearn.linear_model import LogisticRegressionCV
 
 from skgpmcmc import BayesianGPClassifier
-from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
-from skgpmcmc.compare import score
+from skgpmcmc.baselines import EPMLClassifier, PlattSVC
+from skgpmcmc.compare import SVM_GRIDS, score
 from skgpmcmc.kernels import Linear
 
-from .common import RESULTS, print_table, save, use_core
+from .common import RESULTS, print_table, save
 from .development import SETS, MissingSourceError, load, split
 from .rows import Rows
 
@@ -51,7 +51,7 @@ METHODS: dict[str, Callable[[int], BaseEstimator]] = {
     ),
     "average": _bayes("auto"),
     "EP ML": lambda seed: EPMLClassifier(random_state=seed),
-    "SVM": lambda seed: svm_platt_classifier(random_state=seed),
+    "SVM": lambda seed: PlattSVC(**SVM_GRIDS["small"], random_state=seed),
     "logistic regression": lambda seed: LogisticRegressionCV(
         scoring="neg_log_loss", l1_ratios=(0.0,), use_legacy_attributes=False, max_iter=1000
     ),
@@ -152,11 +152,10 @@ def main() -> None:
     """Run what is missing, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repeats", type=int, default=3, help="training sets of each size")
-    parser.add_argument("--core", type=int, default=None, help="run on this core only")
+    parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
     parser.add_argument("--table", action="store_true", help="only print what there is")
     parser.add_argument("--save", action="store_true", help="also write the summary")
     args = parser.parse_args()
-    use_core(args.core)
     if not args.table:
         there = []
         for name in SETS:
@@ -166,7 +165,7 @@ def main() -> None:
                 print(f"skipped {error}")
             else:
                 there.append(name)
-        ROWS.run(tasks(there, args.repeats), one, n_jobs=1)
+        ROWS.run(tasks(there, args.repeats), one, n_jobs=args.jobs)
     summaries = summarize(ROWS.read())
     show(summaries)
     if args.save:
