@@ -36,6 +36,7 @@ FEWEST_TESTED = 20
 SCORES = ("log_loss", "brier", "accuracy", "auc")
 #: The method that others are compared with.
 REFERENCE = "RBF"
+_SVM_GRID: dict[str, Any] = SVM_GRIDS["small"]
 
 
 def _bayes(kernel: Any) -> Callable[[int], BaseEstimator]:
@@ -51,7 +52,7 @@ METHODS: dict[str, Callable[[int], BaseEstimator]] = {
     ),
     "average": _bayes("auto"),
     "EP ML": lambda seed: EPMLClassifier(random_state=seed),
-    "SVM": lambda seed: PlattSVC(**SVM_GRIDS["small"], random_state=seed),
+    "SVM": lambda seed: PlattSVC(**_SVM_GRID, random_state=seed),
     "logistic regression": lambda seed: LogisticRegressionCV(
         scoring="neg_log_loss", l1_ratios=(0.0,), use_legacy_attributes=False, max_iter=1000
     ),
