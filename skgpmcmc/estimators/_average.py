@@ -7,6 +7,7 @@ weight, so that a kernel that explains the data badly costs little more than its
 
 from __future__ import annotations
 
+import copy
 import os
 import time
 from collections.abc import Sequence
@@ -141,14 +142,25 @@ def _new_members(estimator: BaseEstimator, kernels: Sequence[Kernel | None]) -> 
 def _continued_members(
     estimator: BaseEstimator, kernels: Sequence[Kernel | None]
 ) -> list[BaseEstimator] | None:
-    """Return the members of an earlier fit whose chains go on; None without any."""
-    earlier = vars(estimator).get("estimators_")
-    averaged = earlier is not None and "kernel_weights_" in vars(estimator)
-    if not (estimator.warm_start and averaged) or len(earlier) != len(kernels):
+    """Return copies of the members of an earlier fit, whose chains go on; None without any.
+
+    They get the present parameters, so that their ``fit`` refuses what may not change.
+    """
+    if not (estimator.warm_start and "kernel_weights_" in vars(estimator)):
         return None
-    changing = ("n_draws", "n_jobs", "verbose", "max_predict_draws")
-    params = {name: getattr(estimator, name) for name in changing}
-    return [own.set_params(**params, warm_start=True) for own in earlier]
+    earlier = estimator.estimators_
+    if len(earlier) != len(kernels):
+        raise ValueError(
+            f"warm_start=True continues the chains of {len(earlier)} kernels, and kernel has "
+            f"{len(kernels)} now: use warm_start=False, or a fresh clone, for other kernels."
+        )
+    params = estimator.get_params(deep=False)
+    for name in ("kernel", "ard", "random_state", "checkpoint"):
+        del params[name]
+    return [
+        copy.copy(own).set_params(**params, kernel=clone(kernel, safe=False))
+        for own, kernel in zip(earlier, kernels, strict=True)
+    ]
 
 
 def _fit_each(

@@ -248,6 +248,19 @@ def test_a_warm_start_adds_draws_to_every_member():
         assert_array_equal(own.theta_samples_[:, :50], before)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_warm_start_refuses_other_kernels_and_keeps_the_earlier_fit():
+    found = estimator(BayesianGPRegressor, FREE, target_ess=None, n_draws=20, max_rhat=2.0)
+    found.fit(X, Y)
+    expected = found.predict(Z)
+    found.set_params(warm_start=True, n_draws=40)
+    for kernels, message in ((FREE[::-1], "changed since"), (FREE[:1], "2 kernels")):
+        with pytest.raises(ValueError, match=message):
+            found.set_params(kernel=kernels).fit(X, Y)
+        assert_array_equal(found.predict(Z), expected)
+        assert found.estimators_[0].theta_samples_.shape[1] == 20
+
+
 def test_a_checkpoint_has_a_file_for_each_kernel(tmp_path):
     path = tmp_path / "chains"
     found = estimator(BayesianGPRegressor, FREE, checkpoint=path).fit(X, Y)

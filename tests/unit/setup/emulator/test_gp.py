@@ -189,6 +189,15 @@ def test_quadratic_fit_gives_noisy_points_less_weight():
     assert_allclose(fit.value_and_gradient(theta[:30])[0], quadratic(theta[:30]), atol=0.05)
 
 
+def test_points_with_small_shares_count_less():
+    theta = typical(60, seed=11)
+    often = np.arange(60) < 30
+    values = quadratic(theta) + np.where(often, 0.0, 5.0)
+    shares = np.where(often, 1.0, 1e-6)
+    fit = Quadratic.fit(theta, values, CENTER, SD, noise=0.01, shares=shares)
+    assert_allclose(fit.value(theta[:30]), quadratic(theta[:30]), atol=0.05)
+
+
 def test_correction_of_a_constant_gap_is_constant():
     fit = Quadratic.fit(typical(10, seed=8), np.full(10, 0.7), CENTER, SD, noise=0.1)
     assert_allclose(fit.value(typical(5, seed=9)), 0.7, rtol=1e-9)
