@@ -32,9 +32,9 @@ from skgpmcmc.model import (
     HyperPrior,
     LatentGP,
     Observations,
-    default_kernel,
     make_covariance,
     paper_prior,
+    smooth_kernel,
 )
 from skgpmcmc.run import summarize_convergence
 
@@ -102,7 +102,7 @@ def default_model(
     X: np.ndarray, y: np.ndarray, likelihood: str = "probit", *, ard: bool = False
 ) -> LatentGP:
     """The classifier's default model: RBF, isotropic unless `ard`, and the papers' priors."""
-    covariance = make_covariance(default_kernel(X.shape[1], ard=ard), X)
+    covariance = make_covariance(smooth_kernel(X.shape[1], ard=ard), X)
     priors = {name: paper_prior(name, X) for name in covariance.names}
     hyperprior = HyperPrior(covariance.names, priors)
     return LatentGP(covariance, Observations(BERNOULLI_LIKELIHOODS[likelihood](), y), hyperprior)
@@ -125,7 +125,7 @@ def simulate(
     """X uniform in the unit cube; f from the default kernel at theta, y given f, until accepted."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(n, d))
-    prior = GaussianPrior(make_covariance(default_kernel(d, ard=ard), X), theta)
+    prior = GaussianPrior(make_covariance(smooth_kernel(d, ard=ard), X), theta)
     while True:
         y = likelihood.sample(prior.sample(rng), rng)
         if accept(y):

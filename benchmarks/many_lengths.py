@@ -28,8 +28,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 
 from . import nuts
@@ -68,7 +68,7 @@ PROBLEMS: dict[str, Callable[[], Data]] = {
 
 def model_of(X: np.ndarray, y: np.ndarray) -> LatentGP:
     """The model of the default fit with ``ard=True``."""
-    covariance, likelihood = make_covariance(default_kernel(X.shape[1], ard=True), X), Gaussian()
+    covariance, likelihood = make_covariance(smooth_kernel(X.shape[1], ard=True), X), Gaussian()
     prior = default_hyperprior(covariance, likelihood, None)
     return LatentGP(covariance, Observations(likelihood, (y - y.mean()) / y.std()), prior)
 

@@ -21,8 +21,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.testing import PROBABILITIES
 
@@ -44,7 +44,7 @@ class Problem:
     @property
     def model(self) -> LatentGP:
         """The model of the package."""
-        covariance = make_covariance(default_kernel(1), INPUTS)
+        covariance = make_covariance(smooth_kernel(1), INPUTS)
         hyperprior = default_hyperprior(covariance, self.likelihood, "paper")
         observations = Observations(self.likelihood, self.y, self.offset)
         return LatentGP(covariance, observations, hyperprior).with_nugget(JITTER)

@@ -40,7 +40,7 @@ from skgpmcmc import (
 from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
 from skgpmcmc.likelihoods import Probit
 from skgpmcmc.metrics import capacity_accuracy_score
-from skgpmcmc.model import default_hyperprior, default_kernel, length_bounds, make_covariance
+from skgpmcmc.model import default_hyperprior, length_bounds, make_covariance, smooth_kernel
 
 from .common import RESULTS, print_table, save
 from .prior_problems import MANY_CLASSES, PROBLEMS, Problem, Sample, draw_function, standardized
@@ -412,7 +412,7 @@ def draw_picture() -> None:
     fig, axes = plt.subplots(2, 2, figsize=(9, 5.5), sharex=True, layout="constrained")
     for row, n in zip(axes, (20, 100), strict=True):
         X = np.random.default_rng(0).standard_normal((n, 1))
-        covariance = make_covariance(default_kernel(1), X)
+        covariance = make_covariance(smooth_kernel(1), X)
         for ax, given, title in zip(
             row, ("paper", None), ("papers' priors", "defaults"), strict=True
         ):

@@ -47,8 +47,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.testing import (
     CalibrationReport,
@@ -165,7 +165,7 @@ CASES: dict[str, Case] = {
 def model_of(case: Case) -> LatentGP:
     """The joint model of a case; its targets are drawn anew in every replicate."""
     X = np.random.default_rng(SEED).uniform(-1.5, 1.5, size=(N_ROWS, N_COLUMNS))
-    covariance = make_covariance(default_kernel(N_COLUMNS), X)
+    covariance = make_covariance(smooth_kernel(N_COLUMNS), X)
     hyperprior = default_hyperprior(covariance, case.likelihood, case.all_priors)
     return LatentGP(covariance, Observations(case.likelihood, np.zeros(N_ROWS)), hyperprior)
 

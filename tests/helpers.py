@@ -45,9 +45,9 @@ from skgpmcmc.model import (
     HyperPrior,
     LatentGP,
     Observations,
-    default_kernel,
     make_covariance,
     paper_prior,
+    smooth_kernel,
 )
 from skgpmcmc.numerics.dynamics import DenseRoot
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
@@ -247,7 +247,7 @@ def make_model(X, y, likelihood="probit", kernel=None, *, priors=None, nugget=0.
     """
     X, y = np.asarray(X, dtype=float), np.asarray(y, dtype=float)
     n_features = X.shape[1]
-    kernel = default_kernel(n_features) if kernel is None else kernel
+    kernel = smooth_kernel(n_features) if kernel is None else kernel
     covariance = make_covariance(kernel, X)
     distributions = {name: paper_prior(name, X) for name in covariance.names}
     distributions.update(priors or {})
@@ -306,7 +306,7 @@ THREE_THETA = np.array([1.5, -0.8, -0.3])
 
 def three_point_model(likelihood="probit", *, nugget=0.0):
     """ARD model on the three points; its theta is `THREE_THETA`."""
-    return make_model(THREE_X, THREE_Y, likelihood, default_kernel(2, ard=True), nugget=nugget)
+    return make_model(THREE_X, THREE_Y, likelihood, smooth_kernel(2, ard=True), nugget=nugget)
 
 
 @dataclass(frozen=True)
@@ -410,8 +410,8 @@ def z_score(sample, reference, reference_error=0.0):
 # --- the suite ------------------------------------------------------------------------------------
 
 GRADIENT_KERNELS = {
-    "isotropic": default_kernel(2),
-    "ard": default_kernel(2, ard=True),
+    "isotropic": smooth_kernel(2),
+    "ard": smooth_kernel(2, ard=True),
     "generic": ConstantKernel(1.5) * RationalQuadratic(0.9, 1.7)
     + DotProduct(0.5)
     + WhiteKernel(0.1),

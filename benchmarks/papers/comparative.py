@@ -44,8 +44,8 @@ from skgpmcmc.model import (
     HyperPrior,
     LatentGP,
     Observations,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.parameterizations import AncillaryAugmentation, SufficientAugmentation
 from skgpmcmc.samplers import SAMPLERS, Augmented, KnorrHeldRue, PseudoMarginal, Sampler
@@ -176,7 +176,7 @@ def real(name: str) -> Problem:
 
 
 def _model(X: FloatArray, y: FloatArray, likelihood: str) -> LatentGP:
-    covariance = make_covariance(default_kernel(X.shape[1], ard=True), X)
+    covariance = make_covariance(smooth_kernel(X.shape[1], ard=True), X)
     sigma, tau = dict.fromkeys(covariance.names)
     prior = HyperPrior(covariance.names, {sigma: stats.invgamma(1.0), tau: stats.gamma(1.0)})
     return LatentGP(covariance, Observations(LIKELIHOODS[likelihood], y), prior)

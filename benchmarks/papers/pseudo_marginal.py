@@ -42,8 +42,8 @@ from skgpmcmc.model import (
     HyperPrior,
     LatentGP,
     Observations,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.samplers import Ancillary, PseudoMarginal, Sampler, Surrogate
 from skgpmcmc.setup import PreparedChains, Request
@@ -110,7 +110,7 @@ def simulated(n: int, d: int, *, ard: bool, shape: float = 1.2, rate: float = 0.
     theta = np.log([SIGMA, TAU * np.sqrt(d / 2.0)])
     while True:
         X = rng.uniform(size=(2 * n, d))
-        prior = GaussianPrior(make_covariance(default_kernel(d, ard=False), X), theta)
+        prior = GaussianPrior(make_covariance(smooth_kernel(d, ard=False), X), theta)
         y = Probit().sample(prior.sample(rng), rng)
         rows = [np.flatnonzero(y == label)[: n // 2] for label in (-1.0, 1.0)]
         if min(map(len, rows)) == n // 2:
@@ -120,7 +120,7 @@ def simulated(n: int, d: int, *, ard: bool, shape: float = 1.2, rate: float = 0.
 
 def model_of(X: FloatArray, y: FloatArray, *, ard: bool, shape: float, rate: float) -> LatentGP:
     """A probit classifier: sigma ~ Gamma(shape, rate), tau ~ Gamma(1, rate 1 / sqrt(d))."""
-    covariance = make_covariance(default_kernel(X.shape[1], ard=ard), X)
+    covariance = make_covariance(smooth_kernel(X.shape[1], ard=ard), X)
     sigma, tau = dict.fromkeys(covariance.names)
     laws = {sigma: stats.gamma(shape, scale=1.0 / rate), tau: prior_of_tau(X.shape[1])}
     return LatentGP(covariance, Observations(Probit(), y), HyperPrior(covariance.names, laws))

@@ -20,7 +20,7 @@ from ..likelihoods.gaussian import Gaussian
 from ..model.covariance import Covariance
 from ..model.default_priors import default_hyperprior
 from ..model.hyperpriors import HyperPrior
-from ..model.kernels import center_linear_parts, check_kernel, check_matrix, default_kernel
+from ..model.kernels import center_linear_parts, check_kernel, check_matrix, smooth_kernel
 from ..model.observations import Observations
 from ..numerics.quadrature import Bend
 from ..samplers import MAPPED, SAMPLERS
@@ -166,7 +166,7 @@ def resolve_kernel(kernel: Any, ard: Any, X: np.ndarray) -> Kernel:
             "length-scale per feature, such as RBF(np.ones(n_features))."
         )
     if kernel is None:
-        return default_kernel(X.shape[1], ard=ard)
+        return smooth_kernel(X.shape[1], ard=ard)
     kernel = center_linear_parts(clone(check_kernel(kernel, X.shape[1])), X)
     check_matrix(kernel, X)
     return kernel

@@ -11,7 +11,7 @@ from .default_priors import (
 )
 from .hyperpriors import HyperPrior
 from .joint import GPState, LatentGP
-from .kernels import check_kernel, default_kernel, variance_position
+from .kernels import check_kernel, smooth_kernel, variance_position
 from .lengths import column_widths, length_bounds, period_bounds
 from .linear import LinearCovariance
 from .low_rank import EigenGP, LowRankPrior, NystromGP
@@ -42,12 +42,12 @@ __all__ = [
     "check_kernel",
     "column_widths",
     "default_hyperprior",
-    "default_kernel",
     "default_priors",
     "length_bounds",
     "make_covariance",
     "paper_prior",
     "period_bounds",
     "period_positions",
+    "smooth_kernel",
     "variance_position",
 ]

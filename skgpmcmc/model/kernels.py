@@ -29,7 +29,7 @@ _N_ROWS_TRIED = 30
 _LARGEST_VARIANCE = 1e60
 
 
-def default_kernel(n_features: int, *, ard: bool = False) -> Kernel:
+def smooth_kernel(n_features: int, *, ard: bool = False) -> Kernel:
     """``ConstantKernel() * RBF()``, with one length-scale per feature when `ard` is true."""
     return ConstantKernel() * RBF(np.ones(n_features) if ard else 1.0)
 

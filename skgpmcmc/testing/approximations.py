@@ -12,7 +12,7 @@ from ..likelihoods.bernoulli import Probit
 from ..model.covariance import make_covariance
 from ..model.default_priors import default_hyperprior
 from ..model.joint import LatentGP
-from ..model.kernels import default_kernel
+from ..model.kernels import smooth_kernel
 from ..model.observations import Observations
 from .likelihoods import _DIFFERENCE_STEP, _N_SAMPLED, _assert_agree, _assert_mean
 
@@ -76,7 +76,7 @@ def check_approximation(
 
 
 def _make_two_points(likelihood: Likelihood, rng: np.random.Generator) -> LatentGP:
-    covariance = make_covariance(default_kernel(1), np.array([[0.0], [0.8]]))
+    covariance = make_covariance(smooth_kernel(1), np.array([[0.0], [0.8]]))
     y = likelihood.sample(np.array([0.7, -0.4]), rng)
     return LatentGP(
         covariance, Observations(likelihood, y), default_hyperprior(covariance, likelihood)

@@ -32,8 +32,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.testing import Reference, start_with_particles
 from skgpmcmc.transitions import RandomWalk
@@ -165,7 +165,7 @@ OFFSET = np.array([1.2, -0.8, 1.0])
 
 
 def small_model(likelihood):
-    covariance = make_covariance(default_kernel(1), np.array([[0.0], [0.6], [1.5]]))
+    covariance = make_covariance(smooth_kernel(1), np.array([[0.0], [0.6], [1.5]]))
     prior = default_hyperprior(covariance, likelihood, "paper")
     priors = {name: PRIORS[name] for name in prior.distributions}
     hyperprior = default_hyperprior(covariance, likelihood, priors)

@@ -18,8 +18,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
     variance_position,
 )
 from skgpmcmc.parameterizations import (
@@ -202,7 +202,7 @@ def numbers():
         "k2__length_scale": stats.lognorm(1.0),
         "noise_scale": stats.lognorm(0.3, scale=0.5),
     }
-    covariance = make_covariance(default_kernel(1), np.linspace(0.0, 2.0, 5)[:, None])
+    covariance = make_covariance(smooth_kernel(1), np.linspace(0.0, 2.0, 5)[:, None])
     likelihood = Gaussian(0.5)
     hyperprior = default_hyperprior(covariance, likelihood, priors)
     model = LatentGP(covariance, Observations(likelihood, np.zeros(5)), hyperprior)

@@ -22,8 +22,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.testing import check_approximation
 
@@ -50,7 +50,7 @@ TOLERANCE = {"ep": 0.02, "laplace": 0.25}
 
 
 def model_of(likelihood, y, X=((0.0,), (0.8,)), **more):
-    covariance = make_covariance(default_kernel(1), np.array(X, dtype=float))
+    covariance = make_covariance(smooth_kernel(1), np.array(X, dtype=float))
     prior = default_hyperprior(covariance, likelihood, "paper")
     return LatentGP(covariance, Observations(likelihood, np.array(y, dtype=float), **more), prior)
 

@@ -17,8 +17,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.prediction.summary import ClassProbabilities
 
@@ -33,7 +33,7 @@ WEIGHT = RNG.uniform(0.3, 2.0, N)
 
 
 def model_of(y=Y, X=X, n_classes=C, *, separate=False, weight=None):
-    covariance = make_covariance(default_kernel(X.shape[1]), X)
+    covariance = make_covariance(smooth_kernel(X.shape[1]), X)
     likelihood = Softmax(n_classes)
     prior = default_hyperprior(covariance, likelihood, "paper", n_classes if separate else 1)
     observations = Observations(likelihood, y, weight=weight)

@@ -17,8 +17,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.setup.emulator.cheap import Emulated
 
@@ -45,7 +45,7 @@ def make(likelihood=None, n=30, *, ard=False):
         likelihood = Gaussian(0.5, row_variance=rng.uniform(size=n))
     elif isinstance(likelihood, Probit):
         y = np.sign(y)
-    covariance = make_covariance(default_kernel(2, ard=ard), X)
+    covariance = make_covariance(smooth_kernel(2, ard=ard), X)
     observed = Observations(
         likelihood, y, 0.1 * rng.standard_normal(n), rng.uniform(0.5, 1.5, size=n)
     )
@@ -186,7 +186,7 @@ def test_cheap_posterior_at_a_long_length_scale_is_that_of_one_input(kind):
     X, y = np.linspace(0.0, 1.0, 20)[:, None], np.where(np.arange(20) % 3 == 0, -1.0, 1.0)
     priors = {"k2__length_scale": stats.uniform(0.0, 1e30)}
     model, theta = make_model(X, y, "logit", priors=priors), np.array([0.5, 20.0])
-    same = replace(model, covariance=make_covariance(default_kernel(1), np.zeros((20, 1))))
+    same = replace(model, covariance=make_covariance(smooth_kernel(1), np.zeros((20, 1))))
     one, other = (kind(10).posterior(m, np.random.default_rng(0)).at(theta) for m in (model, same))
     if kind is not SubsetOfData:  # whose rows are not the same
         assert one.log_density == pytest.approx(other.log_density, rel=1e-9)
@@ -299,7 +299,7 @@ def test_iterative_approximations_cost_more_than_the_exact_evidence():
 def test_subset_of_data_of_a_softmax_equals_the_model_of_its_rows():
     X, _ = toy_classes(20, 2, seed=1)
     y = np.arange(20) % 3.0
-    covariance = make_covariance(default_kernel(2), X)
+    covariance = make_covariance(smooth_kernel(2), X)
     likelihood = Softmax(3)
     model = ClasswiseGP(
         covariance, Observations(likelihood, y), default_hyperprior(covariance, likelihood)

@@ -14,8 +14,8 @@ from skgpmcmc.model import (
     ClasswiseGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.numerics.quadratic import Quadratic
 
@@ -145,7 +145,7 @@ def test_sites_without_precision_stay_without_effect(model):
 def test_interpolation_keeps_the_shifts_of_a_softmax():
     """A softmax model has a shift for each row and class, of either sign."""
     X, _ = toy_classes(12, 2, seed=2)
-    covariance = make_covariance(default_kernel(2), X)
+    covariance = make_covariance(smooth_kernel(2), X)
     likelihood = Softmax(3)
     hyperprior = default_hyperprior(covariance, likelihood, "paper")
     model = ClasswiseGP(covariance, Observations(likelihood, np.arange(12) % 3.0), hyperprior)

@@ -20,8 +20,8 @@ from sklearn.gaussian_process.kernels import (
 from skgpmcmc.model import (
     Covariance,
     CrossCovariance,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
     variance_position,
 )
 from skgpmcmc.model import covariance as covariances
@@ -329,7 +329,7 @@ def test_covariance_of_inputs_far_from_the_origin_is_accurate(nu):
 
 
 def test_covariance_and_contraction_of_a_single_point_are_right():
-    covariance = make_covariance(default_kernel(D, ard=True), inputs(1))
+    covariance = make_covariance(smooth_kernel(D, ard=True), inputs(1))
     theta = np.array([0.7, 0.1, 0.2, 0.3])
     assert_allclose(covariance.matrix(theta), [[np.exp(0.7)]], rtol=1e-14)
     expected = [3.0 * np.exp(0.7), 0.0, 0.0, 0.0]
@@ -339,7 +339,7 @@ def test_covariance_and_contraction_of_a_single_point_are_right():
 # --- memory and travel ----------------------------------------------------------------------------
 
 
-@in_one_test("kernel", [default_kernel(60, ard=True),
+@in_one_test("kernel", [smooth_kernel(60, ard=True),
                                     ConstantKernel() * Matern(np.ones(60), nu=0.5),
                                     RBF(np.ones(60)) + WhiteKernel(0.1)],
                          ids=["rbf", "matern", "tree"])  # fmt: skip
@@ -373,9 +373,9 @@ def test_pickled_covariances_are_small_and_equal(name):
 # --- the default ----------------------------------------------------------------------------------
 
 
-def test_default_kernel_is_a_constant_times_rbf():
-    assert default_kernel(3) == ConstantKernel() * RBF(1.0)
-    assert_array_equal(default_kernel(3, ard=True).theta, np.zeros(4))
+def test_smooth_kernel_is_a_constant_times_rbf():
+    assert smooth_kernel(3) == ConstantKernel() * RBF(1.0)
+    assert_array_equal(smooth_kernel(3, ard=True).theta, np.zeros(4))
 
 
 # --- derivatives one by one -----------------------------------------------------------------------

@@ -41,12 +41,12 @@ from skgpmcmc.model import (
     PriorTable,
     check_kernel,
     default_hyperprior,
-    default_kernel,
     default_priors,
     length_bounds,
     make_covariance,
     paper_prior,
     period_bounds,
+    smooth_kernel,
 )
 from skgpmcmc.samplers import PseudoMarginal
 
@@ -335,7 +335,7 @@ def test_length_bounds_are_distances_between_rows():
 def test_length_bounds_per_feature_allow_for_a_single_feature():
     low, high = length_bounds(X)
     assert length_bounds(X, per_feature=True) == pytest.approx((low / np.sqrt(3.0), high))
-    prior = prior_of(default_kernel(3, ard=True), "k2__length_scale")
+    prior = prior_of(smooth_kernel(3, ard=True), "k2__length_scale")
     assert prior.cdf(low / np.sqrt(3.0)) == pytest.approx(0.01)
     assert prior.sf(high) == pytest.approx(0.01)
 
@@ -405,7 +405,7 @@ def laws(prior):
 
 
 def test_names_left_out_of_priors_get_the_default():
-    covariance = make_covariance(default_kernel(3), X)
+    covariance = make_covariance(smooth_kernel(3), X)
     given = stats.halfnorm(scale=2.0)
     prior = default_hyperprior(covariance, Gaussian(), {"noise_scale": given})
     assert prior.distributions["noise_scale"] is given
@@ -415,7 +415,7 @@ def test_names_left_out_of_priors_get_the_default():
 
 
 def test_default_prior_of_a_softmax_variance_is_that_of_the_papers():
-    covariance = make_covariance(default_kernel(3), X)
+    covariance = make_covariance(smooth_kernel(3), X)
     prior = default_hyperprior(covariance, Softmax(3), n_kernels=3)
     assert prior.distributions["k1__constant_value"].mean() == pytest.approx(11.0)
     assert prior.distributions["k2__length_scale"].dist.name == "lognorm"
@@ -428,7 +428,7 @@ def test_default_prior_of_a_softmax_variance_is_that_of_the_papers():
 
 
 def test_priors_paper_gives_every_hyperparameter_the_paper_prior():
-    covariance = make_covariance(default_kernel(3), X)
+    covariance = make_covariance(smooth_kernel(3), X)
     likelihood = OrdinalProbit([-1.0, 1.0])
     prior = default_hyperprior(covariance, likelihood, "paper")
     for name, law in prior.distributions.items():

@@ -30,15 +30,15 @@ from skgpmcmc.model import (
     HyperPrior,
     LatentGP,
     Observations,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.prediction.covariance import draw_latent_jointly
 from skgpmcmc.run import Draws, GivenRows, leave_one_out
 
 from ...helpers import finite_difference, in_one_test, relative_error
 
-KERNEL = default_kernel(2)
+KERNEL = smooth_kernel(2)
 KERNEL_THETA = np.array([0.9, -0.7])
 
 #: Eight inputs; eighteen rows that differ, and how often there is each.

@@ -25,8 +25,8 @@ from skgpmcmc.model import (
     NystromGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 
 from ...helpers import (
@@ -40,8 +40,8 @@ from ...helpers import (
 N, M = 18, 7
 ROWS = np.array([0, 2, 3, 8, 11, 12, 17])
 KERNELS = {
-    "isotropic": default_kernel(2),
-    "ard": default_kernel(2, ard=True),
+    "isotropic": smooth_kernel(2),
+    "ard": smooth_kernel(2, ard=True),
     "rough": Matern([0.7, 1.2], nu=0.5) * ConstantKernel(2.0),
     "matern": ConstantKernel() * Matern(0.6, nu=1.5),
     "fixed scale": ConstantKernel(2.0) * RBF([0.7, 1.2], "fixed"),
@@ -74,7 +74,7 @@ def make(kernel=None, name="gaussian", *, weighted=True):
     )
     offset = 0.2 * rng.standard_normal(N) if weighted else None
     weight = rng.uniform(0.5, 2.0, size=N) if weighted else None
-    covariance = make_covariance(default_kernel(2) if kernel is None else kernel, X)
+    covariance = make_covariance(smooth_kernel(2) if kernel is None else kernel, X)
     observations = Observations(likelihood, y, offset, weight)
     return LatentGP(covariance, observations, default_hyperprior(covariance, likelihood))
 

@@ -19,8 +19,8 @@ from skgpmcmc.model import (
     Observations,
     column_widths,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.model.hyperpriors import LOG_SCALE_LIMIT
 from skgpmcmc.setup.emulator.gp import find_flattening
@@ -193,7 +193,7 @@ def test_only_length_scales_per_feature_have_the_sparse_prior():
 
 def test_mapping_of_priors_may_make_length_scales_sparse():
     given = {"k2__length_scale": "sparse", "noise_scale": GAMMA}
-    prior = sparse(default_kernel(2, ard=True), given, Gaussian())
+    prior = sparse(smooth_kernel(2, ard=True), given, Gaussian())
     assert prior.distributions["noise_scale"] is GAMMA
     assert prior.names[-1] == "shrinkage"
     assert prior.table.origins["noise_scale"] == "given"
@@ -202,11 +202,11 @@ def test_mapping_of_priors_may_make_length_scales_sparse():
 @in_one_test(
     ("kernel", "priors"),
     [
-        (default_kernel(2), "sparse"),
+        (smooth_kernel(2), "sparse"),
         (ConstantKernel() * RBF([1.0, 1.0], "fixed"), "sparse"),
         (WhiteKernel(), "sparse"),
-        (default_kernel(2), {"k2__length_scale": "sparse"}),
-        (default_kernel(2, ard=True), {"k1__constant_value": "sparse"}),
+        (smooth_kernel(2), {"k2__length_scale": "sparse"}),
+        (smooth_kernel(2, ard=True), {"k1__constant_value": "sparse"}),
     ],
 )
 def test_sparse_prior_refuses_a_kernel_without_length_scales_per_feature(kernel, priors):
@@ -215,7 +215,7 @@ def test_sparse_prior_refuses_a_kernel_without_length_scales_per_feature(kernel,
 
 
 def test_table_of_priors_has_each_length_scale_and_the_shrinkage():
-    table = sparse(default_kernel(2, ard=True)).table
+    table = sparse(smooth_kernel(2, ard=True)).table
     assert list(table) == [
         "k1__constant_value", "k2__length_scale[0]", "k2__length_scale[1]", "shrinkage",
     ]  # fmt: skip
@@ -229,7 +229,7 @@ def test_table_of_priors_has_each_length_scale_and_the_shrinkage():
 
 
 def gp(likelihood, y, kind=LatentGP, n_kernels=1, **fields):
-    covariance = make_covariance(default_kernel(2, ard=True), X)
+    covariance = make_covariance(smooth_kernel(2, ard=True), X)
     prior = default_hyperprior(covariance, likelihood, "sparse", n_kernels)
     return kind(covariance, Observations(likelihood, y), prior, **fields)
 

@@ -32,8 +32,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.parameterizations import (
@@ -60,7 +60,7 @@ LIKELIHOODS = {
     "gaussian": Gaussian(0.5),
 }
 KERNELS = {
-    "isotropic": default_kernel(2),
+    "isotropic": smooth_kernel(2),
     "ard": Matern([1.0, 0.7], nu=1.5) * ConstantKernel(2.0),
     "generic": ConstantKernel(1.5) * RationalQuadratic(0.9, 1.7)
     + DotProduct(0.5)
@@ -391,7 +391,7 @@ def test_roots_of_metrics_multiply_and_solve_consistently(name):
 def test_metric_of_counts_with_an_infinite_rate_gives_way_to_whitened_steps():
     """It has no factor there, so steps are whitened ones: the chain goes on."""
     X = np.linspace(0.0, 1.0, 4)[:, None]
-    covariance = make_covariance(default_kernel(1), X)
+    covariance = make_covariance(smooth_kernel(1), X)
     hyperprior = default_hyperprior(covariance, Poisson(), "paper")
     model = LatentGP(
         covariance, Observations(Poisson(), np.array([0.0, 1.0, 3.0, 2.0])), hyperprior

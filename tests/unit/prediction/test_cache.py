@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc.approximations import EP
 from skgpmcmc.likelihoods import Softmax
-from skgpmcmc.model import ClasswiseGP, HyperPrior, Observations, default_kernel, make_covariance
+from skgpmcmc.model import ClasswiseGP, HyperPrior, Observations, make_covariance, smooth_kernel
 from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.prediction import (
     ImportanceLatent,
@@ -53,7 +53,7 @@ def softmax_predictor(separate, room=PLENTY):
     """Two functions for each of three classes, by the draws' own f."""
     X = np.random.default_rng(0).uniform(size=(N, 2))
     observed = Observations(Softmax(3), np.arange(N) % 3.0)
-    covariance = make_covariance(default_kernel(2), X)
+    covariance = make_covariance(smooth_kernel(2), X)
     model = ClasswiseGP(covariance, observed, HyperPrior((), {}), separate=separate)
     rng = np.random.default_rng(3)
     theta = 0.3 * rng.standard_normal((N_THETAS, len(model.start)))

@@ -9,8 +9,8 @@ from skgpmcmc.model import (
     LatentGP,
     Observations,
     default_hyperprior,
-    default_kernel,
     make_covariance,
+    smooth_kernel,
 )
 from skgpmcmc.run.leave_one_out import _sum_over_rows
 
@@ -36,7 +36,7 @@ def test_extreme_likelihood_parameters_give_finite_numbers(likelihood, value):
 
 @in_one_test("log_length", [-400.0, 400.0])
 def test_extreme_length_scales_give_the_limits_of_K(log_length):
-    covariance = make_covariance(default_kernel(2), X)
+    covariance = make_covariance(smooth_kernel(2), X)
     theta = np.array([0.0, log_length])
     expected = np.eye(8) if log_length < 0.0 else np.ones((8, 8))
     assert_allclose(covariance.matrix(theta), expected)
@@ -51,7 +51,7 @@ def test_skewness_of_margins_is_finite_at_extreme_theta(log_constant):
 
 
 def test_the_exact_posterior_under_a_huge_constant_is_finite():
-    covariance, likelihood = make_covariance(default_kernel(2), X), Gaussian(0.3)
+    covariance, likelihood = make_covariance(smooth_kernel(2), X), Gaussian(0.3)
     model = LatentGP(
         covariance, Observations(likelihood, Y), default_hyperprior(covariance, likelihood, "paper")
     )

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgpmcmc.approximations import EP, Exact, Laplace, SubsetOfData
 from skgpmcmc.chain import InProcessExecutor
 from skgpmcmc.likelihoods import Gaussian, Probit
-from skgpmcmc.model import HyperPrior, LatentGP, Observations, default_kernel, make_covariance
+from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance, smooth_kernel
 from skgpmcmc.model.nugget import NuggetCovariance
 from skgpmcmc.run import sample_chains
 from skgpmcmc.samplers import (
@@ -82,7 +82,7 @@ def test_starts_of_chains_have_the_law_of_the_prior():
 # --- K ill-conditioned ----------------------------------------------------------------------------
 
 
-class Defective(type(make_covariance(default_kernel(2), np.zeros((2, 2))))):
+class Defective(type(make_covariance(smooth_kernel(2), np.zeros((2, 2))))):
     """Its matrices have a negative eigenvalue, -1e-12 of the variance, where theta[0] > 0."""
 
     def matrix(self, theta):
@@ -103,7 +103,7 @@ class BelowZero(HyperPrior):
 
 def defective_model(likelihood, y):
     X = np.random.default_rng(5).uniform(size=(len(y), 2))
-    covariance = Defective(default_kernel(2), X)
+    covariance = Defective(smooth_kernel(2), X)
     laws = (stats.lognorm(0.4, scale=np.exp(1.0)), stats.lognorm(0.4, scale=0.6))
     names = covariance.names
     hyperprior = BelowZero(names, dict(zip(names, laws, strict=True)))

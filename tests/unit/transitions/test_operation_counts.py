@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from skgpmcmc.approximations import Laplace
-from skgpmcmc.model import default_kernel
+from skgpmcmc.model import smooth_kernel
 from skgpmcmc.numerics.linalg import count_operations
 from skgpmcmc.parameterizations import AncillaryAugmentation, SufficientAugmentation, SurrogateData
 from skgpmcmc.transitions import (
@@ -64,7 +64,7 @@ class Cost(NamedTuple):
 @pytest.fixture(scope="module")
 def model():
     X, y = toy_classes(N, 2, seed=1)
-    return make_model(X, y, kernel=default_kernel(2, ard=True), nugget=1e-6)
+    return make_model(X, y, kernel=smooth_kernel(2, ard=True), nugget=1e-6)
 
 
 def one_step(model, transition, state, seed=0):

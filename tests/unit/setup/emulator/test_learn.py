@@ -10,7 +10,7 @@ from scipy import stats
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.chain import InProcessExecutor
 from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
-from skgpmcmc.model import HyperPrior, default_kernel
+from skgpmcmc.model import HyperPrior, smooth_kernel
 from skgpmcmc.setup import Request
 from skgpmcmc.setup.emulator.design import Design, DesignPoint
 from skgpmcmc.setup.emulator.learn import (
@@ -304,7 +304,7 @@ def test_mode_search_of_many_rows_begins_with_a_quarter_of_them(many_rows):
 def many_lengths():
     """What chains have explored with four hyper-parameters."""
     X, y = toy_classes(15, 3, 0)
-    request = request_for(make_model(X, y, kernel=default_kernel(3, ard=True)), 2, EP())
+    request = request_for(make_model(X, y, kernel=smooth_kernel(3, ard=True)), 2, EP())
     return learn_emulator(request, InProcessExecutor(), NO_ROUNDS)
 
 
