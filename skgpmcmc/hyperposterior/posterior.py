@@ -62,6 +62,8 @@ class HyperPosterior:
         Whether points have gradients. A point without gradient takes less time.
     with_hyperprior : bool
         Whether log p(theta) is added. Otherwise the density is that of type-II maximum likelihood.
+    power : float
+        Power to which the density is raised, correction and prior included.
     cost : float
         Approximate number of floating-point operations of one `at`, where a formula is known.
     """
@@ -73,6 +75,7 @@ class HyperPosterior:
     keep: Callable[[GaussianApproximation, LatentGP], Any] | None = None
     with_gradient: bool = True
     with_hyperprior: bool = True
+    power: float = 1.0
     cost: float = np.nan
 
     def at(self, position: FloatArray, sites: Sites | None = None) -> PosteriorPoint | None:
@@ -106,11 +109,12 @@ class HyperPosterior:
             value, of_correction = self.correction.value_and_gradient(position)
             log_density += float(value)
             slope = slope + of_correction
-        gradient = of_evidence + slope if self.with_gradient else _NO_GRADIENT
+        log_density = self.power * float(log_density)
+        gradient = self.power * (of_evidence + slope) if self.with_gradient else _NO_GRADIENT
         if not math.isfinite(log_density + gradient.sum()):
             return None
         return PosteriorPoint(
-            position, float(log_density), gradient, log_evidence, of_evidence, q.sites, kept
+            position, log_density, gradient, log_evidence, of_evidence, q.sites, kept
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -47,6 +48,8 @@ class CompositeCovariance(Covariance):
         super().__init__(kernel, X)
         kernels = [kernel.kernel] if isinstance(kernel, Exponentiation) else [kernel.k1, kernel.k2]
         self.parts = [make_covariance(part, X) for part in kernels]
+        ends = accumulate((len(part.start) for part in self.parts), initial=0)
+        self._shares = [slice(*pair) for pair in pairwise(ends)]
 
     @classmethod
     def serves(cls, kernel: Kernel) -> bool:
@@ -63,8 +66,7 @@ class CompositeCovariance(Covariance):
 
     def split_theta(self, theta: FloatArray) -> list[tuple[Covariance, FloatArray]]:
         """Return every part with its own hyper-parameters."""
-        ends = np.cumsum([len(part.start) for part in self.parts])[:-1]
-        return list(zip(self.parts, np.split(theta, ends), strict=True))
+        return [(part, theta[own]) for part, own in zip(self.parts, self._shares, strict=True)]
 
     def contract_parts(
         self,

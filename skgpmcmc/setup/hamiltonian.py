@@ -22,8 +22,10 @@ from ..model.default_priors import period_positions
 from ..model.joint import LatentGP
 from ..numerics.dynamics import tune_log_scale
 from ..transitions.hmc import Trajectory
-from ..transitions.rotation import MOST_ROTATED
 from .emulator.options import EmulatorOptions
+
+#: Most hyper-parameters with which an emulator is always cheaper than trajectories.
+_MOST_EMULATED = 4
 
 
 def trajectories_suffice(model: LatentGP) -> bool:
@@ -42,13 +44,13 @@ def trajectories_are_cheaper(model: LatentGP, options: EmulatorOptions) -> bool:
     operations each. An emulator needs a fifth of these evaluations, and linear algebra with the
     values and gradients at about 45 p points: some (p (p + 1))^3 operations, with a large factor.
     So trajectories cost less if n is small compared with p (p + 1). The factor between n and
-    p (p + 1) was chosen where both methods took 2.5 seconds (p = 4, n = 200). With it, trajectories
-    take a fifth of the time at p = 6, n = 50 and 200. Up to three hyper-parameters an emulator on a
-    grid is always cheaper.
+    p (p + 1) was chosen where both methods took the same time (p = 5 and 6, n = 100). With four
+    hyper-parameters an emulator took a third of the time at n = 20 to 100, as a trajectory takes
+    long in Python whatever n is.
     """
     dim = len(model.start)
     few_rows = model.n_inputs < options.rows_per_value * dim * (dim + 1)
-    return dim > MOST_ROTATED and few_rows and trajectories_suffice(model)
+    return dim > _MOST_EMULATED and few_rows and trajectories_suffice(model)
 
 
 class WindowResult(NamedTuple):

@@ -76,7 +76,9 @@ def propose_by_trajectories(state: EmulatorState, source: EvidenceSource) -> Cha
     assert state.exploration is not None
     sites = state.make_reference()
     rough = state.approximation.with_few_sweeps()
-    posterior = HyperPosterior(state.model, rough, sites, source.correction)
+    posterior = HyperPosterior(
+        state.model, rough, sites, source.correction, power=state.options.lifted_power(state.dim)
+    )
     trajectory = state.exploration.trajectory
     longer = replace(trajectory, max_steps=state.options.step_factor * trajectory.max_steps)
     proposal: Proposal = SurrogateProposal(posterior, longer)

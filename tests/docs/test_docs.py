@@ -22,8 +22,10 @@ from sklearn.base import BaseEstimator
 
 import skgpmcmc
 from skgpmcmc.importance import sequential
+from skgpmcmc.importance.gaussian import KEPT_AVERAGED_PRECISION, KEPT_PRECISION
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.samplers.base import _N_BURN_IN
+from skgpmcmc.setup import hamiltonian
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.transitions import rotation
 from skgpmcmc.transitions.particles import RetainedParticle
@@ -572,9 +574,12 @@ IN_WORDS = [
     (_N_BURN_IN, 10, "makes ten iterations"),
     (_N_BURN_IN, 10, "ten iterations are discarded"),
     (SET_UP.windows(5, 1), [18, 18, 18, 36], "its four windows, of a batch of"),
-    (rotation.MOST_ROTATED, 3, "p > 3"),
+    (rotation.MOST_ROTATED, 3, "With more than three hyper-parameters a proposal"),
+    (hamiltonian._MOST_EMULATED, 4, "p > 4"),
     (round(1.0 - LIFTED, 2), 0.13, "e^{0.13 D}"),
-    (round(SET_UP.lift / np.sqrt(2.0), 2), 0.15, "a\nweight vary by 0.15"),
+    (round(SET_UP.lift / np.sqrt(2.0), 2), 0.13, "weight vary by :math:`0.13 \\, p^{1/4}`"),
+    (KEPT_PRECISION, 0.9, "keeps 0.9 of the precision"),
+    (KEPT_AVERAGED_PRECISION, 0.5, "(0.5 for a softmax)"),
     (SET_UP.other_probability, 0.03, "Three of a hundred moves are random-walk steps"),
     (SET_UP.other_probability, 0.03, "Three of a hundred moves multiply the period"),
     (RetainedParticle().n_steps, 2, "by two elliptical slice steps"),
@@ -603,7 +608,7 @@ def test_pages_state_the_committed_constants_of_the_set_up():
         f"(less than {100 * options.surprise_probability:.0f} %)",
         f"acceptance rate of {options.target_acceptance}",
         f"n < {options.rows_per_value:.0f} \\, p",
-        f"1 + {options.lift} / \\sqrt p",
+        f"1 + {options.lift} / p^{{1/4}}",
         f"1 / {1.0 / LIFTED:.2f} for two",
         f"\\alpha + {rotation._STEP_SD} \\, \\varepsilon",
         f"({', '.join(map(str, rotation._STEP_LENGTHS))})",

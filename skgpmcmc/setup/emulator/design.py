@@ -52,8 +52,8 @@ def summarize_q(
     """
     if model.likelihood.quadratic:  # the evidence is exact
         return q.sites, None
-    q = importance_gaussian(q, model, start)
-    return _smooth_sites(model, q, options), q.skewness(model)
+    wide = importance_gaussian(q, model, start)
+    return _smooth_sites(model, wide, options), q.skewness(model)
 
 
 def fit_design_point(

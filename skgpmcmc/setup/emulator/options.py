@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 
@@ -47,7 +46,7 @@ class EmulatorOptions:
     # Warm-up by trajectories
     target_acceptance: float = 0.9  # of trajectories: longer steps do not leave narrow regions
     n_windows: int = 3  # windows of trajectories after which the metric is learned anew
-    rows_per_value: float = 10.0  # n / (p (p + 1)) below which trajectories cost less: as measured
+    rows_per_value: float = 3.0  # n / (p (p + 1)) below which trajectories cost less: as measured
 
     # Estimates
     n_draws: int = 512  # draws that describe pi*, and draws that measure the variance of a weight
@@ -55,7 +54,7 @@ class EmulatorOptions:
     most_draws: int = 4096  # of an estimate, unless there are more rows: bounds memory
 
     # Proposals
-    lift: float = 0.21  # pi* to the power 1 / (1 + lift / sqrt(p)) bounds its ratio to the target
+    lift: float = 0.18  # pi* to the power 1 / (1 + lift / p^(1/4)) bounds its ratio to the target
     step_factor: int = 2  # times as many steps if a trajectory ends with a costly estimate
     other_probability: float = 0.03  # of each move but the main one: a random walk, new particles
     surprise_probability: float = 0.01  # of so few acceptances, below which the set-up looks again
@@ -78,7 +77,7 @@ class EmulatorOptions:
 
     def lifted_power(self, dim: int) -> float:
         """Return the power of pi* from which proposals come."""
-        return 1.0 / (1.0 + self.lift / math.sqrt(dim))
+        return 1.0 / (1.0 + self.lift / dim**0.25)
 
     def windows(self, dim: int, n_chains: int) -> list[int]:
         """Return the trajectories per chain in each window: a batch for all chains together.
