@@ -114,9 +114,14 @@ def asked(model, n_chains=2):
     return Request(model, Exact(), starts, rngs, own, None, 7)
 
 
+def regression_with_an_intercept():
+    """With Gaussian noise and five hyper-parameters: the fewest for chains of trajectories."""
+    return regression(kernel=ConstantKernel(1.5) * RBF([1.0, 2.0]) + ConstantKernel())
+
+
 @pytest.fixture(scope="module")
 def prepared():
-    model = regression()
+    model = regression_with_an_intercept()
     return model, set_up_emulated(asked(model), InProcessExecutor(), None, draws_latent=False)
 
 
@@ -130,7 +135,7 @@ def test_chains_continue_from_the_ends_of_the_warm_up(prepared):
         q = Exact().fit(model, theta).q
         assert_allclose(state.f, q.mean, rtol=1e-8)
     segment = sample(model, ready.transition, ready.states[0], ready.rngs[0], 5)
-    assert segment.theta.shape == (5, 4)
+    assert segment.theta.shape == (5, 5)
     assert segment.f.shape == (5, model.n_latent)
     assert segment.counts.n_evaluations >= 5
 
@@ -148,7 +153,7 @@ def test_state_without_factors_continues_to_the_same_draw(prepared):
 
 def test_start_without_density_is_refused_by_name(prepared):
     model, ready = prepared
-    assert ready.transition.start(model, np.full(4, 1e4), np.random.default_rng(0)) is None
+    assert ready.transition.start(model, np.full(5, 1e4), np.random.default_rng(0)) is None
 
     @dataclass(frozen=True)
     class Nowhere(Normal):
@@ -172,8 +177,9 @@ def test_warm_up_ends_with_partial_results_at_the_time_limit(last, n_iterations)
 
 
 def test_trajectories_are_chosen_for_gaussian_noise_and_many_hyperparameters():
-    model = regression()
+    model = regression_with_an_intercept()
     assert trajectories_are_cheaper(model, OPTIONS)
+    assert not trajectories_are_cheaper(regression(), OPTIONS)
     assert not trajectories_are_cheaper(make_model(*toy_classes(12, 2, 1)), OPTIONS)
     assert not trajectories_are_cheaper(regression(kernel=ConstantKernel() * RBF()), OPTIONS)
     assert not trajectories_are_cheaper(
