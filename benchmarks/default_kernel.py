@@ -133,9 +133,7 @@ def _log_density(model: Any, X: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def _coverage(model: Any, X: np.ndarray, y: np.ndarray) -> float:
     """Share of targets in intervals of 90 %."""
-    if isinstance(model, PoissonRegressor):
-        lower, upper = stats.poisson.interval(0.9, model.predict(X))
-    elif hasattr(model, "log_predictive_density"):
+    if hasattr(model, "log_predictive_density"):
         lower, upper = np.asarray(model.predict(X, return_quantiles=(0.05, 0.95))[-1])
     else:
         mean, sd = model.predict(X, return_std=True)
@@ -148,10 +146,10 @@ def _scores(kind: str, model: Any, X: np.ndarray, y: np.ndarray, unit: float) ->
         proba = model.predict_proba(X)
         found = score(y, proba, model.classes_)
         return {name: found.get(name, np.nan) for name in SCORES}
-    log_density = _log_density(model, X, y)
-    if kind == "numbers":
-        log_density = log_density + np.log(unit)
-    return {"log_loss": -float(log_density.mean()), "coverage": _coverage(model, X, y)}
+    log_loss = -float(_log_density(model, X, y).mean())
+    if kind == "counts":
+        return {"log_loss": log_loss}
+    return {"log_loss": log_loss - float(np.log(unit)), "coverage": _coverage(model, X, y)}
 
 
 def one(kind: str, data: str, n: int, repeat: int, method: str) -> dict[str, Any]:
