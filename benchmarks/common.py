@@ -38,6 +38,8 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.run import summarize_convergence
 
+#: The kernel of the problems by which samplers are compared.
+SMOOTH = smooth_kernel(1)
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 #: Chains with fewer effective draws than this are not taken for converged, see

@@ -19,13 +19,13 @@ from sklearn.model_selection import GridSearchCV
 
 from skgpmcmc import BayesianGPClassifier
 
-from .common import fit_quietly, print_table, save, simulate_binary
+from .common import SMOOTH, fit_quietly, print_table, save, simulate_binary
 
 GRID = {"approximation": ["ep", "laplace"]}
 
 
 def fit(n: int, n_jobs: int = 1) -> None:
-    fit_quietly(BayesianGPClassifier(random_state=0, n_jobs=n_jobs), *data(n))
+    fit_quietly(BayesianGPClassifier(SMOOTH, random_state=0, n_jobs=n_jobs), *data(n))
 
 
 def data(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -33,7 +33,7 @@ def data(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def search(n: int, n_jobs: int) -> None:
-    estimator = BayesianGPClassifier(random_state=0, n_jobs=n_jobs)
+    estimator = BayesianGPClassifier(SMOOTH, random_state=0, n_jobs=n_jobs)
     fit_quietly(GridSearchCV(estimator, GRID, cv=2, n_jobs=n_jobs), *data(n))
 
 

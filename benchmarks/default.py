@@ -28,10 +28,12 @@ from sklearn.datasets import load_diabetes, load_wine
 from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc.model import smooth_kernel
 from skgpmcmc.setup import emulated
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 
 from .common import (
+    SMOOTH,
     data_folder,
     fit_quietly,
     load_binary,
@@ -53,7 +55,7 @@ MAX_RHAT = 1.01
 
 @dataclass(frozen=True)
 class Problem:
-    """Data, and an estimator with its defaults."""
+    """Data, and an estimator with its defaults, but for a smooth kernel."""
 
     load: Callable[[], Data]
     estimator: Callable[..., BaseEstimator] = BayesianGPClassifier
@@ -61,7 +63,9 @@ class Problem:
 
     def make(self, seed: int) -> BaseEstimator:
         """Return the unfitted estimator."""
-        return self.estimator(random_state=seed, n_jobs=1, **dict(self.settings))
+        return self.estimator(
+            random_state=seed, n_jobs=1, **{"kernel": SMOOTH} | dict(self.settings)
+        )
 
 
 def wine() -> Data:
@@ -92,6 +96,11 @@ def diabetes() -> Data:
     return StandardScaler().fit_transform(X[rows]), y[rows]
 
 
+def _ard(d: int) -> tuple[tuple[str, Any], ...]:
+    """Settings with a length-scale for each of d features."""
+    return (("kernel", smooth_kernel(d, ard=True)),)
+
+
 PROBLEMS: dict[str, Problem] = {
     "moons 50": Problem(moons),
     "cancer 100": Problem(lambda: first_rows("cancer", 100)),
@@ -99,17 +108,15 @@ PROBLEMS: dict[str, Problem] = {
     "wine, class 2": Problem(wine),
     "simulated d = 2": Problem(lambda: simulate_binary(200, 2, 2.0, -1.5, 0)),
     "simulated d = 10": Problem(lambda: simulate_binary(200, 10, 2.0, 0.0, 0)),
-    "ARD d = 10": Problem(lambda: simulate_ard(0), settings=(("ard", True),)),
-    "Ionosphere ARD": Problem(lambda: load_binary("ionosphere"), settings=(("ard", True),)),
+    "ARD d = 10": Problem(lambda: simulate_ard(0), settings=_ard(10)),
+    "Ionosphere ARD": Problem(lambda: load_binary("ionosphere"), settings=_ard(34)),
     "Pima": Problem(lambda: load_binary("pima")),
     "moons 50, logit": Problem(moons, settings=(("likelihood", "logit"),)),
     "crabs, Poisson": Problem(
         crabs, BayesianGPPoissonRegressor, settings=(("likelihood", "poisson"),)
     ),
     "iris, softmax": Problem(iris, settings=(("multi_class", "softmax"),)),
-    "regression ARD d = 20": Problem(
-        smooth_regression, BayesianGPRegressor, settings=(("ard", True),)
-    ),
+    "regression ARD d = 20": Problem(smooth_regression, BayesianGPRegressor, settings=_ard(20)),
     "diabetes 60, Student-t": Problem(
         diabetes, BayesianGPRegressor, settings=(("likelihood", "student_t"),)
     ),

@@ -225,7 +225,7 @@ def show(summaries: Iterable[dict[str, Any]]) -> None:
         [
             own["method"],
             str(own["fits"]),
-            *(f"{own[f'log_loss_{name}']:.3f}" for name in (*map(str, SIZES), "all")),
+            *(f"{own.get(f'log_loss_{name}', np.nan):.3f}" for name in (*map(str, SIZES), "all")),
             f"{own['difference_all']:+.3f} +- {own['error_all']:.3f}",
             f"{own['better_on']} of {own['n_data']}",
             f"{own['worst_difference']:+.3f} ({own['worst_data']})",

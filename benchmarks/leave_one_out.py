@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
@@ -30,6 +30,7 @@ from skgpmcmc import (
 )
 
 from .common import (
+    SMOOTH,
     data_folder,
     fit_quietly,
     load_binary,
@@ -79,20 +80,24 @@ def _returns(f: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 CASES: dict[str, Case] = {
-    "probit": Case(BayesianGPClassifier(), _classes),
-    "probit, Laplace": Case(BayesianGPClassifier(approximation="laplace"), _classes),
-    "logit": Case(BayesianGPClassifier(likelihood="logit"), _classes),
+    "probit": Case(BayesianGPClassifier(SMOOTH), _classes),
+    "probit, Laplace": Case(BayesianGPClassifier(SMOOTH, approximation="laplace"), _classes),
+    "logit": Case(BayesianGPClassifier(SMOOTH, likelihood="logit"), _classes),
     "logit, Laplace": Case(
-        BayesianGPClassifier(likelihood="logit", approximation="laplace"), _classes
+        BayesianGPClassifier(SMOOTH, likelihood="logit", approximation="laplace"), _classes
     ),
-    "one versus rest": Case(BayesianGPClassifier(), _three),
-    "softmax": Case(BayesianGPClassifier(multi_class="softmax"), _three),
-    "Gaussian": Case(BayesianGPRegressor(normalize_y=False), _numbers),
-    "Student-t": Case(BayesianGPRegressor(normalize_y=False, likelihood="student_t"), _outliers),
-    "negative binomial": Case(BayesianGPPoissonRegressor(center=False), _counts),
-    "Poisson": Case(BayesianGPPoissonRegressor(center=False, likelihood="poisson"), _counts),
-    "ordinal": Case(BayesianGPOrdinalClassifier(), _three),
-    "volatility": Case(BayesianGPVolatilityRegressor(center=False), _returns),
+    "one versus rest": Case(BayesianGPClassifier(SMOOTH), _three),
+    "softmax": Case(BayesianGPClassifier(SMOOTH, multi_class="softmax"), _three),
+    "Gaussian": Case(BayesianGPRegressor(SMOOTH, normalize_y=False), _numbers),
+    "Student-t": Case(
+        BayesianGPRegressor(SMOOTH, normalize_y=False, likelihood="student_t"), _outliers
+    ),
+    "negative binomial": Case(BayesianGPPoissonRegressor(SMOOTH, center=False), _counts),
+    "Poisson": Case(
+        BayesianGPPoissonRegressor(SMOOTH, center=False, likelihood="poisson"), _counts
+    ),
+    "ordinal": Case(BayesianGPOrdinalClassifier(SMOOTH), _three),
+    "volatility": Case(BayesianGPVolatilityRegressor(SMOOTH, center=False), _returns),
 }
 
 
@@ -180,14 +185,14 @@ def _crabs() -> tuple[np.ndarray, np.ndarray]:
     return StandardScaler().fit_transform(table[:, :-1]), table[:, -1].astype(int)
 
 
-_ROUGH, _SMOOTH = ConstantKernel() * Matern(nu=1.5), ConstantKernel() * RBF()
+_ROUGH = ConstantKernel() * Matern(nu=1.5)
 DATA: dict[str, tuple[Callable[[], tuple[np.ndarray, np.ndarray]], BaseEstimator]] = {
     "USPS 3 v 5, Matern": (_usps, BayesianGPClassifier(_ROUGH)),
     "USPS 3 v 5, Matern, marginal": (_usps, BayesianGPClassifier(_ROUGH, sampler="marginal")),
-    "USPS 3 v 5, RBF": (_usps, BayesianGPClassifier(_SMOOTH)),
-    "USPS 3 v 5, RBF, marginal": (_usps, BayesianGPClassifier(_SMOOTH, sampler="marginal")),
-    "Ionosphere": (_ionosphere, BayesianGPClassifier()),
-    "horseshoe crabs": (_crabs, BayesianGPPoissonRegressor()),
+    "USPS 3 v 5, RBF": (_usps, BayesianGPClassifier(SMOOTH)),
+    "USPS 3 v 5, RBF, marginal": (_usps, BayesianGPClassifier(SMOOTH, sampler="marginal")),
+    "Ionosphere": (_ionosphere, BayesianGPClassifier(SMOOTH)),
+    "horseshoe crabs": (_crabs, BayesianGPPoissonRegressor(SMOOTH)),
 }
 
 

@@ -133,7 +133,9 @@ def gradient_seconds(model: LatentGP) -> float:
 
 def measure(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
     """One default fit."""
-    estimator = BayesianGPRegressor(ard=True, random_state=seed, n_jobs=1)
+    estimator = BayesianGPRegressor(
+        smooth_kernel(X.shape[1], ard=True), random_state=seed, n_jobs=1
+    )
     _, processor, warned = fit_quietly(estimator, X, y)
     d = estimator.diagnostics_
     ess = float(min(d.ess_bulk.min(), d.ess_tail.min()))

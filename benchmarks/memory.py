@@ -19,7 +19,16 @@ from sklearn.base import BaseEstimator
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 
-from .common import ROOT, fit_quietly, peak_mebibytes, print_table, save, simulate_binary, use_core
+from .common import (
+    ROOT,
+    SMOOTH,
+    fit_quietly,
+    peak_mebibytes,
+    print_table,
+    save,
+    simulate_binary,
+    use_core,
+)
 
 #: Rows of the fit whose predictions are measured.
 FEW = 200
@@ -34,7 +43,13 @@ def fitted(estimator: BaseEstimator, n: int) -> BaseEstimator:
 
 
 def settings(n_draws: int) -> dict[str, Any]:
-    return {"n_draws": n_draws, "target_ess": None, "random_state": 0, "n_jobs": 1}
+    return {
+        "kernel": SMOOTH,
+        "n_draws": n_draws,
+        "target_ess": None,
+        "random_state": 0,
+        "n_jobs": 1,
+    }
 
 
 def predict(n_draws: int, n: int, n_new: int) -> None:

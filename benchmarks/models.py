@@ -31,7 +31,7 @@ from skgpmcmc import (
 from skgpmcmc.likelihoods import Gaussian, NegativeBinomial, OrdinalProbit, Poisson, StudentT
 from skgpmcmc.model import LatentGP
 
-from .common import Case, load_ordinal, load_returns, simulate, use_core
+from .common import SMOOTH, Case, load_ordinal, load_returns, simulate, use_core
 from .nuts import make_marginal_model, make_poisson_model
 from .sampling import Record, add_nuts_options, fit_until, run_numpyro, show
 
@@ -116,7 +116,7 @@ MODELS: dict[str, ModelCase] = {
     "poisson": _model(
         "Poisson counts, simulated n=200, d=1",
         lambda seed: simulate(Poisson(), 200, np.array([1.0, -1.5]), seed),
-        lambda: BayesianGPPoissonRegressor(likelihood="poisson"),
+        lambda: BayesianGPPoissonRegressor(SMOOTH, likelihood="poisson"),
         per_evaluation=0.5,
         times_faster=60.0,
         nuts=_poisson_peer,
@@ -124,7 +124,7 @@ MODELS: dict[str, ModelCase] = {
     "negative_binomial": _model(
         "negative binomial counts, simulated n=200, d=1",
         lambda seed: simulate(NegativeBinomial(shape=2.0), 200, np.array([1.0, -1.5]), seed),
-        lambda: BayesianGPPoissonRegressor(likelihood="negative_binomial"),
+        lambda: BayesianGPPoissonRegressor(SMOOTH, likelihood="negative_binomial"),
     ),
     "ordinal": _model(
         "five ordered classes, simulated n=200, d=2",
@@ -136,37 +136,37 @@ MODELS: dict[str, ModelCase] = {
             d=2,
             accept=_all_classes,
         ),
-        BayesianGPOrdinalClassifier,
+        lambda: BayesianGPOrdinalClassifier(SMOOTH),
         per_evaluation=0.5,
     ),
     "machine_cpu": _model(
         "five ordered classes, machine CPU, n=209",
         _machine_cpu,
-        BayesianGPOrdinalClassifier,
+        lambda: BayesianGPOrdinalClassifier(SMOOTH),
         simulated=False,
         per_evaluation=0.5,
     ),
     "softmax": _model(
         "three classes by a softmax, iris, n=150",
         lambda seed: _iris(),
-        lambda: BayesianGPClassifier(multi_class="softmax"),
+        lambda: BayesianGPClassifier(SMOOTH, multi_class="softmax"),
         simulated=False,
     ),
     "volatility": _model(
         "volatility, 500 returns of GBP/USD",
         lambda seed: load_returns("gbp_usd_1980_1987", 500),
-        BayesianGPVolatilityRegressor,
+        lambda: BayesianGPVolatilityRegressor(SMOOTH),
         simulated=False,
     ),
     "student_t": _model(
         "Student-t regression, simulated n=200, d=1",
         lambda seed: simulate(StudentT(noise_scale=0.3), 200, np.array([0.0, -1.5]), seed),
-        lambda: BayesianGPRegressor(likelihood="student_t"),
+        lambda: BayesianGPRegressor(SMOOTH, likelihood="student_t"),
     ),
     "regression": _model(
         "Gaussian regression, simulated n=300, d=2",
         lambda seed: simulate(Gaussian(noise_scale=0.3), 300, np.array([0.0, -1.0]), seed, d=2),
-        BayesianGPRegressor,
+        lambda: BayesianGPRegressor(SMOOTH),
         times_faster=10.0,
         nuts=_regression_peer,
         dense_mass=True,

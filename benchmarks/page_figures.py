@@ -72,7 +72,7 @@ def interpreting_fit(page):
     """Length-scales, and simulated targets."""
     plt.close("all")  # the display of the page itself
     model = page["model"]
-    prior = model.priors_["k2__length_scale"]
+    prior = model.priors_["length_scale"]
     lengths(page["names"], page["draws"][:, 1:5], prior, "interpreting_lengths")
     _, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
     for k in range(50):
@@ -86,7 +86,7 @@ def interpreting_fit(page):
 
 def how_to_features(page):
     """Length-scales of three features."""
-    prior = page["model"].priors_["k2__length_scale"]
+    prior = page["model"].priors_["length_scale"]
     names = ["first", "second", "third"]
     lengths(names, page["length_scales"], prior, "how_to_features")
 
@@ -206,7 +206,7 @@ def samplers(page):
         axes[label].plot(model.theta_samples_[0, :100, 1], ".-", ms=4, lw=0.8, color=color)
         axes[label].set(title=label, ylabel="log length-scale")
         axes[label].sharey(axes["default"])
-        lengths = {"hyperparameters": "k2__length_scale", "max_lag": 40}
+        lengths = {"hyperparameters": "length_scale", "max_lag": 40}
         AutocorrelationDisplay.from_estimator(
             model, **lengths, ax=axes["both"], color=color, label=label
         )

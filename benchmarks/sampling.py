@@ -30,6 +30,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier
+from skgpmcmc.model import smooth_kernel
 from skgpmcmc.run import Diagnostics
 from skgpmcmc.samplers import Ancillary, PseudoMarginal, Sampler, Surrogate
 
@@ -124,7 +125,7 @@ def run_ours(
 ) -> tuple[dict[str, Any], BayesianGPClassifier]:
     """Fit with the defaults; the chains go on until they can be compared with quadrature."""
     classifier = BayesianGPClassifier(
-        ard=case.ard,
+        smooth_kernel(X.shape[1], ard=case.ard),
         priors=args.priors,
         n_draws=args.n_draws,
         target_ess=None,

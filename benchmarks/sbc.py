@@ -57,7 +57,7 @@ from skgpmcmc.testing import (
     simulation_based_calibration,
 )
 
-from .common import RESULTS, load_results, save, use_core
+from .common import RESULTS, SMOOTH, load_results, save, use_core
 
 N_REPLICATES = 200
 N_ROWS, N_COLUMNS = 30, 2
@@ -119,45 +119,52 @@ _NOISE = {"noise_scale": stats.lognorm(0.5, scale=0.4)}
 
 CASES: dict[str, Case] = {
     "classifier": Case(
-        "classifier, probit", BayesianGPClassifier(), Probit(), variance=3.0, accept=several_classes
+        "classifier, probit",
+        BayesianGPClassifier(SMOOTH),
+        Probit(),
+        variance=3.0,
+        accept=several_classes,
     ),
     "regressor": Case(
         "regressor, collapsed",
-        BayesianGPRegressor(normalize_y=False),
+        BayesianGPRegressor(SMOOTH, normalize_y=False),
         Gaussian(0.3),
         variance=1.0,
         priors=_NOISE,
     ),
     "student_t": Case(
         "regressor, Student t",
-        BayesianGPRegressor(likelihood="student_t", normalize_y=False),
+        BayesianGPRegressor(SMOOTH, likelihood="student_t", normalize_y=False),
         StudentT(),
         variance=1.0,
         priors=_NOISE,
     ),
     "poisson": Case(
         "counts, Poisson",
-        BayesianGPPoissonRegressor(likelihood="poisson", center=False),
+        BayesianGPPoissonRegressor(SMOOTH, likelihood="poisson", center=False),
         Poisson(),
         variance=1.0,
     ),
     "negative_binomial": Case(
         "counts, negative binomial",
-        BayesianGPPoissonRegressor(likelihood="negative_binomial", center=False),
+        BayesianGPPoissonRegressor(SMOOTH, likelihood="negative_binomial", center=False),
         NegativeBinomial(),
         variance=1.0,
         priors={"shape": stats.lognorm(0.6, scale=2.0)},
     ),
     "ordinal": Case(
         "ordered classes",
-        BayesianGPOrdinalClassifier(class_order=[0.0, 1.0, 2.0]),
+        BayesianGPOrdinalClassifier(SMOOTH, class_order=[0.0, 1.0, 2.0]),
         OrdinalProbit((-0.7, 0.7)),
         variance=3.0,
         priors={"threshold": stats.norm(-0.7, 0.7), "threshold_gap": stats.lognorm(0.5, scale=1.3)},
         accept=several_classes,
     ),
     "volatility": Case(
-        "volatility", BayesianGPVolatilityRegressor(center=False), Volatility(), variance=1.0
+        "volatility",
+        BayesianGPVolatilityRegressor(SMOOTH, center=False),
+        Volatility(),
+        variance=1.0,
     ),
 }
 

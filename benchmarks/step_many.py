@@ -16,7 +16,7 @@ import numpy as np
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.run import progress
 
-from .common import fit_quietly, print_table, save, use_core
+from .common import SMOOTH, fit_quietly, print_table, save, use_core
 from .tuned_svm import PROBLEMS, first_rows
 
 #: Beyond 300 rows chains move alone; here they move together there, too.
@@ -38,7 +38,7 @@ def evaluation(
     kept, progress._MOST_ROWS_TOGETHER = progress._MOST_ROWS_TOGETHER, most_rows
     try:
         estimator = BayesianGPClassifier(
-            random_state=seed, n_jobs=1, n_draws=n_draws, target_ess=None
+            SMOOTH, random_state=seed, n_jobs=1, n_draws=n_draws, target_ess=None
         )
         fit_quietly(estimator, X, y)
     finally:

@@ -145,7 +145,7 @@ ax.hist(
     label="posterior draws",
 )
 grid = np.linspace(0.01, 12.0, 400)
-ax.plot(grid, gp.priors_["k2__length_scale"].pdf(grid), "k--", label="prior")
+ax.plot(grid, gp.priors_["length_scale"].pdf(grid), "k--", label="prior")
 ax.axvspan(low, high, ymax=0.03, color="C0", label="90 % of the draws")
 ax.set(
     title="Length-scale before and after the data",

@@ -800,6 +800,28 @@ def _sbc_power(wrong: Sequence[dict[str, float]]) -> list[str]:
     return list_table("", head, rows)
 
 
+def _default_kernel(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Log scores with candidates for the default kernel, for one kind of targets."""
+    (document,) = documents
+    if part == "settings":
+        return provenance(document)
+    rows = [
+        [
+            own["method"],
+            *(decimals(own.get(f"log_loss_{size}"), 3) for size in (20, 50, 100)),
+            f"{own['difference_all']:+.3f} ± {own['error_all']:.3f}",
+            f"{own['better_on']} of {own['n_data']}",
+            f"{own['worst_difference']:+.3f} ({own['worst_data']})",
+            two(own["seconds"]),
+        ]
+        for own in document["results"][part]
+    ]
+    head = ["model", "n = 20", "n = 50", "n = 100", "all, minus RBF", "better on", "worst set"]
+    head += ["seconds"]
+    fits = document["results"][part][0]["fits"]
+    return list_table(f"{part}: {fits} training sets", head, rows)
+
+
 #: Which function makes the tables of a benchmark whose name starts so.
 _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "sampling_": _sampling,
@@ -826,6 +848,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "step_many": step_many,
     "concurrency": concurrency,
     "memory": memory,
+    "default_kernel": _default_kernel,
     "default": default_fits,
     "many_lengths": many_lengths,
     "pseudo_marginal_": pseudo_marginal,

@@ -51,7 +51,7 @@ for name, sampler in samplers.items():
 
 fig, axes = plt.subplots(3, 3, figsize=(8, 7), sharex="col", sharey="col", layout="constrained")
 for (name, model), (trace, correlation, factor) in zip(models.items(), axes, strict=True):
-    TraceDisplay.from_estimator(model, hyperparameters="k2__length_scale", ax=trace)
+    TraceDisplay.from_estimator(model, hyperparameters="length_scale", ax=trace)
     AutocorrelationDisplay.from_estimator(model, ax=correlation)
     PSRFDisplay.from_estimator(model, method="gelman_rubin", ax=factor)
     trace.set_title(f"{name}: traces", fontsize="medium")

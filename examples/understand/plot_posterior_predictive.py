@@ -21,7 +21,7 @@ from skgpmcmc import BayesianGPPoissonRegressor
 rng = np.random.default_rng(0)
 x = np.linspace(0.0, 4.0, 60)
 y = rng.negative_binomial(1.5, 1.5 / (1.5 + np.exp(1.2 + np.sin(1.5 * x))))
-slow = {"k2__length_scale": stats.lognorm(0.3, scale=1.5)}
+slow = {"length_scale": stats.lognorm(0.3, scale=1.5)}
 
 trees = {}
 for name in ("poisson", "negative_binomial"):

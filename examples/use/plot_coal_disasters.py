@@ -36,7 +36,7 @@ def decades(year):
 
 model = BayesianGPPoissonRegressor(
     likelihood="poisson",  # disasters are rare and independent
-    priors={"k2__length_scale": stats.lognorm(0.7, scale=1.5)},
+    priors={"length_scale": stats.lognorm(0.7, scale=1.5)},
     random_state=0,
 ).fit(decades(years), disasters, exposure=exposure)
 print(model.diagnostics_)

@@ -56,7 +56,7 @@ satellites = np.array(SATELLITES.split(), dtype=int)
 models = {
     likelihood: BayesianGPPoissonRegressor(
         likelihood=likelihood,
-        priors={"k2__length_scale": stats.lognorm(0.4, scale=4.0)},
+        priors={"length_scale": stats.lognorm(0.4, scale=4.0)},
         max_predict_draws=100,
         random_state=0,
     ).fit(widths, satellites, exposure=females)

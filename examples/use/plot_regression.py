@@ -112,7 +112,7 @@ for ax, likelihood in zip(axes, ("gaussian", "student_t"), strict=True):
         StandardScaler(),
         BayesianGPRegressor(
             likelihood=likelihood,
-            priors={"k2__length_scale": stats.lognorm(0.5, scale=2.0)},
+            priors={"length_scale": stats.lognorm(0.5, scale=2.0)},
             random_state=0,
         ),
     ).fit(bmi[train], y_seen[train])

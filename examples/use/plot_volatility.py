@@ -35,7 +35,7 @@ returns = truth * rng.standard_normal(n_days)
 months = days[:, None] / 21.0
 model = BayesianGPVolatilityRegressor(
     kernel=ConstantKernel() * Matern(nu=1.5),
-    priors={"k2__length_scale": stats.lognorm(1.0, scale=2.0)},
+    priors={"length_scale": stats.lognorm(1.0, scale=2.0)},
     random_state=0,
 ).fit(months, returns)
 print(model.diagnostics_)

@@ -29,7 +29,7 @@ from ..hyperposterior.modes import find_mode
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..model.covariance import make_covariance
 from ..model.joint import LatentGP
-from ..model.kernels import check_gradient
+from ..model.kernels import check_gradient, smooth_kernel
 from ..model.observations import Observations
 from ..parallel.threads import one_thread
 from ..run.memory import require_memory
@@ -165,7 +165,8 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         require_memory("A fit", len(X), _N_MATRICES)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
         approximation = check.make_approximation(self.approximation)
-        covariance = make_covariance(check.resolve_kernel(self.kernel, self.ard, X), X)
+        kernel = check.resolve_kernel(self.kernel, self.ard, X, smooth_kernel)
+        covariance = make_covariance(kernel, X)
         check_gradient(covariance, "fix its hyper-parameters")
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only
         return LatentGP(covariance, Observations(likelihood, y), hyperprior), approximation

@@ -4,6 +4,8 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..model.names import find_names
+
 
 class ChainDisplay:
     """Base of the displays of chains, with the constructor from a fitted estimator."""
@@ -19,7 +21,8 @@ class ChainDisplay:
         class_label : label, default=None
             The class whose chains to draw; only with one-vs-rest and more than two classes.
         hyperparameters : str or sequence of str, default=None
-            Hyper-parameters to draw, by their names in `hyperparameter_names_`; None draws all.
+            Hyper-parameters to draw, by their names in `hyperparameter_names_` or ends of these,
+            such as "length_scale"; None draws all.
         **kwargs : dict
             Passed to `from_samples`, such as `ax`.
 
@@ -41,13 +44,14 @@ class ChainDisplay:
             hyperparameters = names
         elif isinstance(hyperparameters, str):
             hyperparameters = [hyperparameters]
-        unknown = [name for name in hyperparameters if name not in names]
+        found = {name: find_names(name, names) for name in hyperparameters}
+        unknown = [name for name, own in found.items() if not own]
         if unknown:
             raise ValueError(
                 f"hyperparameters={unknown} are not among those of {type(model).__name__}: choose "
                 f"from its hyperparameter_names_, {names}."
             )
-        chosen = [names.index(name) for name in hyperparameters]
+        chosen = [names.index(name) for own in found.values() for name in own]
         labels = [f"log {names[j]}" if positive[j] else names[j] for j in chosen]
         return cls.from_samples(model.theta_samples_[:, :, chosen], labels, **kwargs)
 

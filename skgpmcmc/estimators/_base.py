@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -17,7 +17,7 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.gaussian_process.kernels import CompoundKernel
+from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
 from .._params import check_flag, check_in, check_integer
 from .._warnings import warn
@@ -25,6 +25,7 @@ from ..likelihoods.base import Likelihood
 from ..model.classwise import ClasswiseGP
 from ..model.covariance import make_covariance
 from ..model.joint import LatentGP
+from ..model.kernels import default_kernel, smooth_kernel
 from ..model.names import element_names
 from ..model.observations import Observations
 from ..parallel.threads import one_thread
@@ -92,6 +93,8 @@ class BaseBayesianGP(
     _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {}
     #: Strings that `sampler` accepts.
     _samplers: ClassVar[tuple[str, ...]] = ("pm", "marginal", *WITHIN_GIBBS, *MAPPED)
+    #: Makes the kernel that stands for None, of a number of features.
+    _default_kernel: ClassVar[Callable[..., Kernel]] = staticmethod(default_kernel)
     #: Shift and scale from the function that is sampled to the one that is reported.
     _units: tuple[float, float] = (0.0, 1.0)
 
@@ -128,6 +131,12 @@ class BaseBayesianGP(
 
     # --- chains -----------------------------------------------------------------------------------
 
+    def _resolve_kernel(self, X: np.ndarray) -> Kernel:
+        """Return a checked copy of the kernel; that of the papers' models with their priors."""
+        named = isinstance(self.priors, str)
+        default = smooth_kernel if named else self._default_kernel
+        return check.resolve_kernel(self.kernel, self.ard, X, default)
+
     def _training_rows(
         self,
         X: np.ndarray,
@@ -136,7 +145,7 @@ class BaseBayesianGP(
         *columns: np.ndarray,
     ) -> TrainingRows:
         """Put rows in order; beside `columns`, a likelihood may tell those of one input apart."""
-        kernel = check.resolve_kernel(self.kernel, self.ard, X)
+        kernel = self._resolve_kernel(X)
         return TrainingRows.of(kernel, X, sample_weight, *columns, likelihood.row_data(len(X)))
 
     def _sample(
@@ -229,10 +238,11 @@ class BaseBayesianGP(
         """Return the models of all observations, which share the covariance and the priors."""
         likelihood = observed[0].likelihood
         n_functions = likelihood.n_functions
-        covariance = make_covariance(check.resolve_kernel(self.kernel, self.ard, X), X)
+        covariance = make_covariance(self._resolve_kernel(X), X)
         n_kernels = n_functions if separate else 1
-        hyperprior = check.resolve_priors(self.priors, covariance, likelihood, n_kernels)
-        warn_about_kernel(covariance.kernel, self.priors, likelihood)
+        priors = check.name_priors(self.priors, covariance, likelihood)
+        hyperprior = check.resolve_priors(priors, covariance, likelihood, n_kernels)
+        warn_about_kernel(covariance.kernel, priors, likelihood)
         for own in observed:
             check.check_log_density(own)
         if n_functions == 1:

@@ -11,7 +11,8 @@ which few users need, with `sampler`.
 
 %(kernel)s
 kernel : sklearn.gaussian_process.kernels.Kernel, list of Kernel, "auto" or None, default=None
-    Covariance function of the latent function f; None is ``ConstantKernel() * RBF()``.
+    Covariance function of the latent function f. None is ``ConstantKernel() * RBF() + Linear()``,
+    a smooth function around a plane, or with named priors without the plane.
     Hyper-parameters with bounds ``"fixed"`` keep their values; priors replace other bounds.
     Features should have comparable scales: use a `StandardScaler`. Predictions of a list of kernels
     are an average over these; "auto" is a list of three. See :ref:`kernel-averages`.
@@ -20,7 +21,8 @@ ard : bool, default=False
 
 %(priors)s
 priors : mapping of str to frozen scipy.stats distribution, "sparse", "paper" or None, default=None
-    Priors on the *natural* scale by hyper-parameter name, such as ``"k2__length_scale"``%(more)s.
+    Priors on the *natural* scale by hyper-parameter name or its end, such as
+    ``"length_scale"``%(more)s.
     None, or a name left out, is a default that depends on the kernel class and X. "sparse" is for
     many features of which few matter, "paper" for comparisons with Filippone & Girolami (2014). See
     :doc:`/choosing_priors`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from ..likelihoods.gaussian import Gaussian
 from ..model.covariance import Covariance
 from ..model.default_priors import default_hyperprior
 from ..model.hyperpriors import HyperPrior
-from ..model.kernels import center_linear_parts, check_kernel, check_matrix, smooth_kernel
+from ..model.kernels import center_linear_parts, check_kernel, check_matrix, default_kernel
+from ..model.names import find_names
 from ..model.observations import Observations
 from ..numerics.quadrature import Bend
 from ..samplers import MAPPED, SAMPLERS
@@ -151,8 +152,13 @@ def _resolve_cheap(
     return approximation, cheap
 
 
-def resolve_kernel(kernel: Any, ard: Any, X: np.ndarray) -> Kernel:
-    """Return a checked copy of the kernel for these inputs, or the default kernel."""
+def resolve_kernel(
+    kernel: Any, ard: Any, X: np.ndarray, default: Callable[..., Kernel] = default_kernel
+) -> Kernel:
+    """Return a checked copy of the kernel for these inputs, or the default kernel.
+
+    The latter is ``default(n_features, ard=ard)``.
+    """
     if np.max(np.abs(X)) > _LARGEST_INPUT:
         row, column = np.unravel_index(np.argmax(np.abs(X)), X.shape)
         raise ValueError(
@@ -166,32 +172,50 @@ def resolve_kernel(kernel: Any, ard: Any, X: np.ndarray) -> Kernel:
             "length-scale per feature, such as RBF(np.ones(n_features))."
         )
     if kernel is None:
-        return smooth_kernel(X.shape[1], ard=ard)
+        return center_linear_parts(default(X.shape[1], ard=ard), X)
     kernel = center_linear_parts(clone(check_kernel(kernel, X.shape[1])), X)
     check_matrix(kernel, X)
     return kernel
+
+
+def name_priors(priors: Any, covariance: Covariance, likelihood: Likelihood) -> Any:
+    """Return the parameter `priors` with whole names of hyper-parameters."""
+    if priors is None or (isinstance(priors, str) and priors in ("paper", "sparse")):
+        return priors
+    if not isinstance(priors, Mapping):
+        raise ValueError(
+            "priors must be a mapping from hyper-parameter name to a frozen scipy.stats "
+            f'distribution, "paper", "sparse" or None; got {priors!r}.'
+        )
+    names = [*covariance.names, *(parameter.name for parameter in likelihood.parameters)]
+    names = list(dict.fromkeys(names))
+    owner = "model" if likelihood.parameters else "kernel"
+    given = {}
+    for name, law in priors.items():
+        found = find_names(name, names) if isinstance(name, str) else []
+        if not found:
+            raise ValueError(
+                f"priors has a distribution for {name!r}, which is not a sampled hyper-parameter "
+                f"of the {owner}; it has {names}."
+            )
+        if len(found) > 1:
+            raise ValueError(
+                f"priors has a distribution for {name!r}, which may be each of {found}: use whole "
+                "names."
+            )
+        if found[0] in given:
+            raise ValueError(
+                f"priors has two distributions for {found[0]!r}, one by a shorter name: leave one "
+                "out."
+            )
+        given[found[0]] = law
+    return given
 
 
 def resolve_priors(
     priors: Any, covariance: Covariance, likelihood: Likelihood, n_kernels: int = 1
 ) -> HyperPrior:
     """Return the prior of theta: the user's distributions, and defaults for the names left out."""
-    names = [*covariance.names, *(parameter.name for parameter in likelihood.parameters)]
-    names = list(dict.fromkeys(names))
-    by_rule = priors is None or (isinstance(priors, str) and priors in ("paper", "sparse"))
-    given = {} if by_rule else priors
-    if not isinstance(given, Mapping):
-        raise ValueError(
-            "priors must be a mapping from hyper-parameter name to a frozen scipy.stats "
-            f'distribution, "paper", "sparse" or None; got {priors!r}.'
-        )
-    owner = "model" if likelihood.parameters else "kernel"
-    for name in given:
-        if name not in names:
-            raise ValueError(
-                f"priors has a distribution for {name!r}, which is not a sampled hyper-parameter "
-                f"of the {owner}; it has {names}."
-            )
     hyperprior = default_hyperprior(covariance, likelihood, priors, n_kernels)
     of_kernels = np.tile(np.exp(covariance.start), n_kernels)
     of_likelihood = [parameter.value for parameter in likelihood.parameters]

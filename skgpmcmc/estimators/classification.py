@@ -104,7 +104,7 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
     >>> clf = BayesianGPClassifier(random_state=0)
     >>> proba = clf.fit(X, y).predict_proba(X)
     >>> clf.theta_samples_.shape[::2], clf.hyperparameter_names_
-    ((4, 2), ['k1__constant_value', 'k2__length_scale'])
+    ((4, 3), ['k1__k1__constant_value', 'k1__k2__length_scale', 'k2__slope_variance'])
     """
 
     _likelihoods = BERNOULLI_LIKELIHOODS

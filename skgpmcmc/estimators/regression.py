@@ -117,7 +117,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
     >>> reg = BayesianGPRegressor(random_state=0).fit(X, y)
     >>> mean, std = reg.predict(X, return_std=True)
     >>> reg.hyperparameter_names_
-    ['k1__constant_value', 'k2__length_scale', 'noise_scale']
+    ['k1__k1__constant_value', 'k1__k2__length_scale', 'k2__slope_variance', 'noise_scale']
     """
 
     _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {

@@ -184,7 +184,8 @@ def default_priors(
       the same holds for ``constant_value`` to the power p. With a softmax the variance has the
       prior Gamma(1.1, rate 0.1) instead, as estimates fail at large ones.
     * ``slope_variance`` of Linear: the linear function has, at a row at the spread of the inputs, a
-      standard deviation with median 1, which lies between 0.08 and 12 with probability 0.9.
+      standard deviation with median 1, which lies between 0.08 and 12 with probability 0.9. With a
+      softmax its variance there has the prior Gamma(1.1, rate 0.1).
     * ``noise_scale`` of Gaussian and Student's t noise has median 0.3, in units of the standard
       deviation of the targets; ``noise_level`` of a WhiteKernel is its square.
     * ``length_scale`` of RBF, Matern and RationalQuadratic is below half the distance of
@@ -347,11 +348,17 @@ def _variance_prior(place: HyperparameterPlace) -> DefaultPrior:
     if place.n_functions == 1:
         median = _VARIANCE[0] ** power * unit
         return _lognormal_prior(median, power * _VARIANCE[1], f"default: variance{in_units}")
+    return DefaultPrior(
+        _softmax_law(place.power, unit), f"default: variance with a softmax{in_units}"
+    )
+
+
+def _softmax_law(power: float, unit: float) -> Any:
+    """Return the law of a variance to the power 1 / `power`, times a unit, with a softmax."""
     shape, scale = _PAPER_VARIANCE
-    law = stats.gamma(shape, scale=scale * unit)
-    if place.power != 1.0:
-        law = stats.gengamma(shape, place.power, scale=scale**power * unit)
-    return DefaultPrior(law, f"default: variance with a softmax{in_units}")
+    if power == 1.0:
+        return stats.gamma(shape, scale=scale * unit)
+    return stats.gengamma(shape, power, scale=scale ** (1.0 / power) * unit)
 
 
 def _slope_prior(place: HyperparameterPlace) -> DefaultPrior:
@@ -360,6 +367,8 @@ def _slope_prior(place: HyperparameterPlace) -> DefaultPrior:
     power = 1.0 / place.power
     unit = float(np.clip(spread_of_rows(place.X) ** (place.degree - 2.0), *_UNIT_LIMITS))
     origin = "default: variance of slopes, from the spread of the inputs"
+    if place.n_functions > 1:
+        return DefaultPrior(_softmax_law(place.power, unit), f"{origin}, with a softmax")
     return _lognormal_prior(median**power * unit, power * log_sd, origin)
 
 

@@ -34,6 +34,11 @@ def smooth_kernel(n_features: int, *, ard: bool = False) -> Kernel:
     return ConstantKernel() * RBF(np.ones(n_features) if ard else 1.0)
 
 
+def default_kernel(n_features: int, *, ard: bool = False) -> Kernel:
+    """``ConstantKernel() * RBF() + Linear()``: a smooth function around a plane."""
+    return smooth_kernel(n_features, ard=ard) + Linear()
+
+
 def check_kernel(kernel: Any, n_features: int) -> Kernel:
     """Return the kernel if it is valid for inputs with `n_features` columns."""
     if not _is_scalar_valued(kernel):

@@ -21,3 +21,17 @@ def element_names(names: Sequence[str], features: Sequence[str] = ()) -> list[st
         elements.append(name if counts[name] == 1 else f"{name}[{element}]")
         seen[name] += 1
     return elements
+
+
+def find_names(name: str, names: Sequence[str]) -> list[str]:
+    """Return which of some names a name stands for: itself, or those that end in it.
+
+    "length_scale" stands for "k1__k2__length_scale", and for all components of such a vector.
+    """
+    if name in names:
+        return [name]
+    return [
+        whole
+        for whole in names
+        if any(f"__{own}".endswith(f"__{name}") for own in (whole, whole.partition("[")[0]))
+    ]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._table_repr import TableRepr
+from .names import find_names
 
 #: Probabilities of the quantiles that the table shows.
 _SHOWN_PROBABILITIES = (0.05, 0.5, 0.95)
@@ -27,6 +28,8 @@ _FAMILIES = {
 class PriorTable(TableRepr, Mapping[str, Any]):
     """A mapping from names of hyper-parameters to their priors; prints as a table.
 
+    The end of a name after a double underscore is enough if no other name ends in it.
+
     Parameters
     ----------
     priors : mapping of str to frozen scipy distribution
@@ -45,7 +48,10 @@ class PriorTable(TableRepr, Mapping[str, Any]):
         self.origins = dict(origins)
 
     def __getitem__(self, name: str) -> Any:
-        return self._priors[name]
+        found = find_names(name, list(self._priors))
+        if len(found) != 1:
+            raise KeyError(name)
+        return self._priors[found[0]]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._priors)

@@ -181,6 +181,7 @@ _PLAIN_NAMES = {
     "periodicity": "period",
     "alpha": "mixture of scales",
     "sigma_0": "offset",
+    "slope_variance": "variance of slopes",
     "noise_scale": "noise",
 }
 
