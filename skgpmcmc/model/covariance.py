@@ -182,7 +182,7 @@ class CrossCovariance:
 
 
 #: Most rows for which a covariance keeps the distances of its inputs.
-_MOST_ROWS_WITH_DISTANCES = 2000
+MOST_ROWS_WITH_DISTANCES = 2000
 #: Entries of a matrix that are computed in one call, so that they stay in the processor's cache.
 _ENTRIES_PER_CALL = 2**16
 #: Distance r from which exp(-r) is zero in double precision.
@@ -331,7 +331,7 @@ class ConstantTimesStationary(Covariance):
         self._fixed_length_scale = np.atleast_1d(np.asarray(stationary.length_scale, dtype=float))
         self.anisotropic = np.size(stationary.length_scale) > 1
         # Distances that change with theta, or take much memory, are computed in every call.
-        self._from_inputs = self.anisotropic or len(X) > _MOST_ROWS_WITH_DISTANCES
+        self._from_inputs = self.anisotropic or len(X) > MOST_ROWS_WITH_DISTANCES
         self._exact = self.nu == 0.5 or not self.anisotropic  # see `squared_distances`
 
     @staticmethod

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
 
 from .._typing import FloatArray
 from ..kernels import Linear
-from .covariance import Covariance
+from .covariance import MOST_ROWS_WITH_DISTANCES, Covariance
 
 
 class LinearCovariance(Covariance):
     """The kernel `Linear` bound to the training inputs."""
 
-    def __init__(self, kernel: Kernel, X: FloatArray) -> None:
-        super().__init__(kernel, X)
-        rows = kernel.centered(X)
-        self._products = np.asfortranarray(rows @ rows.T)
+    def __getstate__(self) -> dict[str, Any]:
+        # The n x n products are quicker to compute again than to send or store.
+        return {name: value for name, value in vars(self).items() if name != "_products"}
+
+    @cached_property
+    def _products(self) -> FloatArray:
+        return self._multiply_rows()
+
+    def _multiply_rows(self) -> FloatArray:
+        rows = self.kernel.centered(self.X)
+        return np.asfortranarray(rows @ rows.T)
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:
@@ -30,7 +39,8 @@ class LinearCovariance(Covariance):
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`."""
-        return self._variance(theta) * self._products
+        few = len(self.X) <= MOST_ROWS_WITH_DISTANCES
+        return self._variance(theta) * (self._products if few else self._multiply_rows())
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         return np.full(len(theta), np.vdot(A, K))

@@ -223,7 +223,7 @@ class Marginal(Sampler):
 class Collapsed(Sampler):
     """MCMC on theta with f integrated out in closed form, for Gaussian likelihoods: exact.
 
-    With more than three hyper-parameters, unless there are very many rows, chains follow
+    With more than four hyper-parameters, unless there are many rows, chains follow
     Hamiltonian trajectories on the exact marginal posterior. Otherwise proposals come from an
     emulator of the marginal likelihood, learned in the set-up, and a Metropolis-Hastings step with
     the exact marginal likelihood corrects them; if the emulator is poor, trajectories take its

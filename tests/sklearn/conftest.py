@@ -141,10 +141,15 @@ class AtRound(Callback):
 
 
 def matrices(root, n):
-    """Square arrays over n rows that an object holds, other than distances of X."""
+    """Square arrays over n rows that an object holds, other than distances and products of X."""
     objects = list(reachable(root))
-    distances = {id(vars(o).get("_raw_distances")) for o in objects if hasattr(o, "_raw_distances")}
-    arrays = [o for o in objects if isinstance(o, np.ndarray) and id(o) not in distances]
+    of_inputs = {
+        id(vars(o).get(name))
+        for o in objects
+        for name in ("_raw_distances", "_products")
+        if hasattr(o, name)
+    }
+    arrays = [o for o in objects if isinstance(o, np.ndarray) and id(o) not in of_inputs]
     return [array for array in arrays if array.shape.count(n) > 1]
 
 

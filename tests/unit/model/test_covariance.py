@@ -127,7 +127,7 @@ def test_many_rows_have_the_same_matrices_and_keep_none(monkeypatch, kernel, out
     K, A = kept.matrix(theta), symmetric(len(X))
     gradient = kept.contract(theta, A, K=K)
     with monkeypatch.context() as patched:
-        patched.setattr(covariances, "_MOST_ROWS_WITH_DISTANCES", 5)
+        patched.setattr(covariances, "MOST_ROWS_WITH_DISTANCES", 5)
         patched.setattr(covariances, "_ENTRIES_PER_CALL", 7 * len(X))
         anew = make_covariance(kernel, X)
         assert_allclose(anew.matrix(theta), K, rtol=1e-12)
