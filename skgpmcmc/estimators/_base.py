@@ -25,7 +25,7 @@ from ..likelihoods.base import Likelihood
 from ..model.classwise import ClasswiseGP
 from ..model.covariance import make_covariance
 from ..model.joint import LatentGP
-from ..model.kernels import default_kernel, smooth_kernel
+from ..model.kernels import smooth_kernel
 from ..model.names import element_names
 from ..model.observations import Observations
 from ..parallel.threads import one_thread
@@ -94,7 +94,7 @@ class BaseBayesianGP(
     #: Strings that `sampler` accepts.
     _samplers: ClassVar[tuple[str, ...]] = ("pm", "marginal", *WITHIN_GIBBS, *MAPPED)
     #: Makes the kernel that stands for None, of a number of features.
-    _default_kernel: ClassVar[Callable[..., Kernel]] = staticmethod(default_kernel)
+    _default_kernel: ClassVar[Callable[..., Kernel]] = staticmethod(smooth_kernel)
     #: Shift and scale from the function that is sampled to the one that is reported.
     _units: tuple[float, float] = (0.0, 1.0)
 

@@ -11,8 +11,8 @@ which few users need, with `sampler`.
 
 %(kernel)s
 kernel : sklearn.gaussian_process.kernels.Kernel, list of Kernel, "auto" or None, default=None
-    Covariance function of the latent function f. None is ``ConstantKernel() * RBF() + Linear()``,
-    a smooth function around a plane, or with named priors without the plane.
+    Covariance function of the latent function f. None is
+    ``ConstantKernel() * RBF()``%(more)s.
     Hyper-parameters with bounds ``"fixed"`` keep their values; priors replace other bounds.
     Features should have comparable scales: use a `StandardScaler`. Predictions of a list of kernels
     are an average over these; "auto" is a list of three. See :ref:`kernel-averages`.

@@ -13,6 +13,7 @@ from .._params import check_choice
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..likelihoods.base import Likelihood
 from ..likelihoods.softmax import Softmax
+from ..model.kernels import default_kernel
 from ..run.diagnostics import diagnose
 from ..run.leave_one_out import average_densities, leave_one_out_of_classes
 from . import _validation as check
@@ -64,7 +65,7 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
 
     Parameters
     ----------
-    %(kernel)s
+    %(kernel)s, plus ``Linear()`` unless `priors` is a name
     %(priors)s
     likelihood : {"probit", "logit"} or Likelihood, default="probit"
         Link between f and the class probability in binary problems. Not used with a softmax.
@@ -108,6 +109,7 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
     """
 
     _likelihoods = BERNOULLI_LIKELIHOODS
+    _default_kernel = staticmethod(default_kernel)
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):

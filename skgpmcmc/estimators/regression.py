@@ -14,6 +14,7 @@ from .._params import check_flag
 from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
+from ..model.kernels import default_kernel
 from ..samplers.base import Sampler
 from . import _validation as check
 from ._average import fit_average, kernels_to_average
@@ -68,7 +69,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
 
     Parameters
     ----------
-    %(kernel)s
+    %(kernel)s, plus ``Linear()`` unless `priors` is a name
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
         Distribution of the noise; "student_t" is robust to outliers. The scale of the noise is
@@ -120,6 +121,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
     ['k1__k1__constant_value', 'k1__k2__length_scale', 'k2__slope_variance', 'noise_scale']
     """
 
+    _default_kernel = staticmethod(default_kernel)
     _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {
         "gaussian": Gaussian,
         "student_t": StudentT,

@@ -13,7 +13,6 @@ from .._params import check_flag
 from .._warnings import warn
 from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Volatility
-from ..model.kernels import smooth_kernel
 from ._average import fit_average, kernels_to_average
 from ._data import check_rows, check_weights, root_mean_square, validate, validate_rows_to_predict
 from ._docs import document
@@ -85,9 +84,6 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
     >>> reg.predict(X).shape
     (60,)
     """
-
-    #: A linear part would extrapolate a trend of the log scale.
-    _default_kernel = staticmethod(smooth_kernel)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
