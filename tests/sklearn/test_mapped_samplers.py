@@ -155,7 +155,7 @@ def test_mapped_samplers_accept_a_fixed_kernel(estimator, y, sampler):
 
 def test_one_vs_rest_has_marked_samples_and_softmax_has_predictions():
     model = fitted(BayesianGPClassifier, np.arange(N) % 3, "discretizing", n_draws=2)
-    assert [own.marked_samples_.theta.shape[:3] for own in model.estimators_] == [(2, 2, 2)] * 3
+    assert [own.marked_samples_.theta.shape[:3] for own in model.estimators_] == [(2, 2, 3)] * 3
     model = fitted(BayesianGPClassifier, CLASSES, "discretizing", multi_class="softmax", n_draws=2)
     assert np.isfinite(model.predict_proba(X)).all()
 
@@ -165,7 +165,7 @@ def test_nested_parameters_reach_sampler_and_cheap_posterior():
         sampler=DiscretizingChain(operator="mh"), approximation=SubsetOfData(6), **SHORT
     )
     model = clone(model).set_params(sampler__n_moves=2, approximation__m=5)
-    assert model.fit(X, Y).marked_samples_.theta.shape == (2, N_DRAWS, 2, 3)
+    assert model.fit(X, Y).marked_samples_.theta.shape == (2, N_DRAWS, 2, 4)
 
 
 def test_configured_operator_is_tuned_and_keeps_its_fields():
@@ -173,11 +173,11 @@ def test_configured_operator_is_tuned_and_keeps_its_fields():
     model = fitted(BayesianGPRegressor, Y, sampler)
     mapped, walking = model._sampling.run.models[0].chains[0].transition.moves
     operators = [move.layer.operator for move in mapped.moves]
-    assert [own.axes for own in operators] == [(0,), (1,), (2,)]
+    assert [own.axes for own in operators] == [(0,), (1,), (2,), (3,)]
     assert {own.max_widths for own in operators} == {2}
-    assert {len(own.spreads) for own in operators} == {3}
+    assert {len(own.spreads) for own in operators} == {4}
     assert walking.name == "random walk"
-    assert walking.proposal.root.matrix.shape == (3, 3)
+    assert walking.proposal.root.matrix.shape == (4, 4)
 
 
 # --- what is refused ------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ X, CODES = make_blobs(36, centers=CENTERS, cluster_std=0.9, random_state=0)
 LABELS = np.array(["apple", "fig", "pear"])
 Y = LABELS[CODES]
 X_NEW, CODES_NEW = make_blobs(80, centers=CENTERS, cluster_std=0.9, random_state=1)
+#: Hyper-parameters of the default kernel.
+NAMES = ["k1__k1__constant_value", "k1__k2__length_scale", "k2__slope_variance"]
 QUICK = {"n_chains": 2, "n_warmup": 10, "n_draws": 40, "random_state": 0}
 # The default sampler, that of the fixtures, spends seconds on its set-up.
 WALK = {
@@ -49,7 +51,7 @@ def walk():
 
 @pytest.fixture(scope="module")
 def separate():
-    priors = {"k2__length_scale": stats.lognorm(0.5)}
+    priors = {"length_scale": stats.lognorm(0.5)}
     return BayesianGPClassifier(multi_class="softmax_separate", priors=priors, **WALK).fit(X, Y)
 
 
@@ -60,19 +62,19 @@ def fitted(request):
 
 def test_softmax_with_a_shared_kernel_has_one_theta(shared):
     assert shared.classes_.tolist() == LABELS.tolist()
-    assert shared.hyperparameter_names_ == ["k1__constant_value", "k2__length_scale"]
-    assert shared.theta_samples_.shape == (2, 40, 2)
+    assert shared.hyperparameter_names_ == NAMES
+    assert shared.theta_samples_.shape == (2, 40, 3)
     assert_allclose(shared.kernel_.theta, shared.theta_samples_.mean(axis=(0, 1)))
     assert not hasattr(shared, "estimators_")
 
 
 def test_softmax_with_separate_kernels_has_theta_for_each_class(separate):
-    names = [f"{n}[{k}]" for k in LABELS for n in ("k1__constant_value", "k2__length_scale")]
+    names = [f"{n}[{k}]" for k in LABELS for n in NAMES]
     assert separate.hyperparameter_names_ == names
-    assert separate.theta_samples_.shape == (2, 20, 6)
+    assert separate.theta_samples_.shape == (2, 20, 9)
     assert isinstance(separate.kernel_, CompoundKernel)
     assert_allclose(separate.kernel_.theta, separate.theta_samples_.mean(axis=(0, 1)))
-    assert list(separate.priors_) == ["k1__constant_value", "k2__length_scale"]
+    assert list(separate.priors_) == NAMES
     assert separate.priors_["k2__length_scale"].args == (0.5,)
 
 

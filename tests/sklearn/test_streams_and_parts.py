@@ -88,7 +88,7 @@ def test_loo_of_one_vs_rest_multiplies_log_probabilities_by_weights():
     for k, binary in enumerate(weighted.estimators_):
         own = binary._predictor.model
         (row,) = binary._rows.row_of[:1]
-        theta = binary._draws.theta.reshape(-1, 2)
+        theta = binary._draws.theta.reshape(-1, 3)
         log_p, log_square = np.transpose(
             [
                 [

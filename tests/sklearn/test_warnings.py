@@ -112,7 +112,7 @@ def a_parameter_that_only_fit_takes_up(patch, folder):
 
 
 def an_evidence_of_heavy_weights(patch, folder):
-    quick().fit(X, Y).log_evidence("is", theta=[1e8, 0.3])
+    quick().fit(X, Y).log_evidence("is", theta=[1e8, 0.3, 1.0])
 
 
 #: What provokes a warning, and what it says.

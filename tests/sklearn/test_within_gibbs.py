@@ -45,6 +45,7 @@ LATENT = ("mh", "mh_v1", "mh_v2", "smmala", "elliptical_slice", "hmc", "hmc_v1",
 HYPER = ("mh", "hmc", "smmala", "slice")
 
 QUICK = {"n_chains": 2, "n_warmup": 10, "n_draws": 6, "random_state": 0}
+SMOOTH = {ard: ConstantKernel() * RBF(np.ones(2) if ard else 1.0) for ard in (False, True)}
 BRIEF = {"n_chains": 1, "n_warmup": 2, "n_draws": 2, "random_state": 0}
 N = 16
 X, Y = make_moons(N, noise=0.3, random_state=0)
@@ -191,7 +192,7 @@ def test_warm_up_keeps_the_given_shape_and_target_acceptance():
 @pytest.mark.parametrize("ard", [False, True])
 def test_a_conjugate_draw_always_moves_the_variance(ard):
     priors = {"k1__constant_value": stats.invgamma(2.0, scale=3.0)}
-    model = quick(Sufficient(conjugate=True), priors=priors, ard=ard).fit(X, Y)
+    model = quick(Sufficient(conjugate=True), priors=priors, kernel=SMOOTH[ard]).fit(X, Y)
     assert "conjugate draw of the variance" in model.diagnostics_.acceptance_rate
     assert len(np.unique(model.theta_samples_[0, :, 0])) == 6
     alone = ConstantKernel(2.0) * RBF(0.7, "fixed")
@@ -221,13 +222,14 @@ GAMMA = {"k1__constant_value": stats.gamma(2.0)}
             "moves theta too.*use one of",
         ),
         (
-            {"sampler": Sufficient(conjugate=True), "priors": GAMMA},
+            {"sampler": Sufficient(conjugate=True), "priors": GAMMA, "kernel": SMOOTH[False]},
             "inverse-gamma prior on 'k1__constant_value', and it has gamma.*invgamma",
         ),
         (
             {"sampler": Sufficient(conjugate=True), "kernel": RBF() + WhiteKernel()},
             "multiplies the whole kernel.*ConstantKernel",
         ),
+        ({"sampler": Sufficient(conjugate=True)}, "multiplies the whole kernel.*Linear"),
     ],
 )
 def test_impossible_moves_are_refused_with_the_reason(changes, message):

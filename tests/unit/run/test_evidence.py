@@ -217,9 +217,9 @@ def test_log_evidence_takes_natural_theta_and_defaults_to_the_mean_draw(classifi
     assert classifier.log_evidence("ep", np.exp(mean)).value == pytest.approx(
         classifier.log_evidence("ep").value, abs=1e-10
     )
-    other = classifier.log_evidence("ep", [100.0, 0.1]).value
+    other = classifier.log_evidence("ep", [100.0, 0.1, 1.0]).value
     model = classifier._predictor.model
-    assert other == EP().with_tolerance().fit(model, np.log([100.0, 0.1])).log_evidence
+    assert other == EP().with_tolerance().fit(model, np.log([100.0, 0.1, 1.0])).log_evidence
 
 
 @in_one_test(
@@ -227,9 +227,9 @@ def test_log_evidence_takes_natural_theta_and_defaults_to_the_mean_draw(classifi
     [
         (("bridge",), "method must be one of .* got 'bridge'"),
         (("integrated", [1.0, 1.0]), "theta was given: leave it out"),
-        (("is", [1.0]), r"theta must have shape \(2,\), one number for each of"),
-        (("is", [1.0, -1.0]), "got -1.0 for 'k2__length_scale'"),
-        (("is", [np.nan, 1.0]), "got nan for 'k1__constant_value'"),
+        (("is", [1.0]), r"theta must have shape \(3,\), one number for each of"),
+        (("is", [1.0, -1.0, 1.0]), "got -1.0 for 'k1__k2__length_scale'"),
+        (("is", [np.nan, 1.0, 1.0]), "got nan for 'k1__k1__constant_value'"),
     ],
 )
 def test_impossible_arguments_of_log_evidence_are_refused(classifier, arguments, message):

@@ -33,9 +33,9 @@ def regressor():
 def densities(model):
     """Log p(y_i | y_-i, theta) and log p(y_i again | y, theta) of each draw, in closed form."""
     found = []
-    for theta in model.theta_samples_.reshape(-1, 3):
-        K = model.kernel_.clone_with_theta(theta[:2])(X)
-        noise = np.exp(2.0 * theta[2])
+    for theta in model.theta_samples_.reshape(-1, 4):
+        K = model.kernel_.clone_with_theta(theta[:3])(X)
+        noise = np.exp(2.0 * theta[3])
         inverse = np.linalg.inv(K + noise * np.eye(12))
         var = 1.0 / inverse.diagonal()  # R&W (5.12)
         mean = Y - inverse @ Y * var
