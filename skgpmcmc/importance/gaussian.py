@@ -19,13 +19,14 @@ KEPT_AVERAGED_PRECISION = 0.5
 def importance_gaussian(
     q: GaussianApproximation, model: LatentGP, start: Sites | None = None
 ) -> GaussianApproximation:
-    """Return the Gaussian of an importance density: q, widened.
+    """Return the Gaussian of an importance density: q, widened if the likelihood is log-concave.
 
-    For a softmax the Gaussian at the mode is a poor importance density. Its sites are averaged,
+    With Student-t noise, which is not, two of ten fits had chains that stayed for 24 and 556
+    iterations with a widened q, and none without. For a softmax the Gaussian at the mode is a poor importance density. Its sites are averaged,
     beginning at the sites `start` if given, before it is widened.
     """
     if not isinstance(q, ClasswiseApproximation):
-        return q.widen(KEPT_PRECISION)
+        return q.widen(KEPT_PRECISION) if model.likelihood.log_concave else q
     if start is not None:
         q = ClasswiseApproximation(q.prior, start)
     return average_sites(q, model.observations_at(q.prior.theta)).widen(KEPT_AVERAGED_PRECISION)
