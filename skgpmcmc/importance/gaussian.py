@@ -22,8 +22,9 @@ def importance_gaussian(
     """Return the Gaussian of an importance density: q, widened if the likelihood is log-concave.
 
     With Student-t noise, which is not, two of ten fits had chains that stayed for 24 and 556
-    iterations with a widened q, and none without. For a softmax the Gaussian at the mode is a poor importance density. Its sites are averaged,
-    beginning at the sites `start` if given, before it is widened.
+    iterations with a widened q, and none without. For a softmax the Gaussian at the mode is a poor
+    importance density: its sites are averaged, beginning at the sites `start` if given, before it
+    is widened.
     """
     if not isinstance(q, ClasswiseApproximation):
         return q.widen(KEPT_PRECISION) if model.likelihood.log_concave else q
