@@ -14,6 +14,7 @@ from skgpmcmc.hyperposterior.posterior import keep_mean
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
+from skgpmcmc.numerics.quadratic import Quadratic
 
 from ...helpers import finite_difference, in_one_test, make_model, relative_error, toy_classes
 
@@ -101,6 +102,18 @@ def test_point_without_hyperprior_holds_the_evidence():
     point = HyperPosterior(model, Exact(), with_hyperprior=False).at(theta)
     assert point.log_density == point.log_evidence
     assert_array_equal(point.gradient, point.evidence_gradient)
+
+
+def test_power_multiplies_the_log_density_and_its_gradient():
+    """With the prior and the correction, but not the evidence by itself."""
+    model = regression()
+    theta = model.start + 0.2
+    correction = Quadratic.fit(np.eye(4), np.arange(4.0), np.zeros(4), np.ones(4))
+    plain = HyperPosterior(model, Exact(), correction=correction).at(theta)
+    raised = HyperPosterior(model, Exact(), correction=correction, power=0.8).at(theta)
+    assert raised.log_density == pytest.approx(0.8 * plain.log_density)
+    assert_allclose(raised.gradient, 0.8 * plain.gradient)
+    assert raised.log_evidence == plain.log_evidence
 
 
 def test_point_keeps_what_the_posterior_is_told_to_keep():
