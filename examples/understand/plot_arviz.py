@@ -35,10 +35,10 @@ tree = model.to_arviz(posterior_predictive=True)
 # minus a uniform one. If the chains sample the same distribution, the lines stay in the gray area.
 
 arviz_plots.style.use("arviz-variat")
-names = MapLabeller({"log_k1__k1__constant_value": "log variance", "log_noise_scale": "log noise"})
+names = MapLabeller({"log_k1__constant_value": "log variance", "log_noise_scale": "log noise"})
 arviz_plots.plot_rank_dist(
     tree,
-    var_names=["log_k1__k1__constant_value", "log_noise_scale"],
+    var_names=["log_k1__constant_value", "log_noise_scale"],
     labeller=names,
     compact=False,
     figure_kwargs={"figsize": (8, 4.5)},
@@ -53,16 +53,16 @@ plt.show()
 # short length-scales of the prior: the function hardly changes with them.
 
 # sphinx_gallery_thumbnail_number = 2
-shape = tree["posterior"]["log_k1__k2__length_scale"].shape
+shape = tree["posterior"]["log_k2__length_scale"].shape
 length_scale = model.priors_["length_scale"].rvs(shape, random_state=0)
 prior = arviz_base.from_dict(
-    {"posterior": {"log_k1__k2__length_scale": np.log(length_scale)}},
-    dims={"log_k1__k2__length_scale": ["feature"]},
+    {"posterior": {"log_k2__length_scale": np.log(length_scale)}},
+    dims={"log_k2__length_scale": ["feature"]},
     coords={"feature": X.columns},
 )
 ridges = arviz_plots.plot_ridge(
     {"posterior": tree, "prior": prior},
-    var_names=["log_k1__k2__length_scale"],
+    var_names=["log_k2__length_scale"],
     labels=["feature"],
     ridge_height=0.8,
     figure_kwargs={"figsize": (8, 4.8)},

@@ -22,7 +22,8 @@ from sklearn.utils import check_random_state
 
 from .._params import check_choice, check_flag
 from .._warnings import warn
-from ..model.kernels import default_kernel, smooth_kernel
+from ..kernels import Linear
+from ..model.kernels import smooth_kernel
 from ..prediction.mixture import PredictorMixture
 from ..run.convergence import MIN_ESS, ConvergenceGoal
 from ..run.evidence import Evidence, integrated_evidence
@@ -64,7 +65,7 @@ def _automatic_kernels(n_features: int, *, ard: bool) -> list[Kernel | None]:
     length_scale = np.ones(n_features) if ard else 1.0
     smooth = smooth_kernel(n_features, ard=ard)
     rough = ConstantKernel() * Matern(length_scale, nu=1.5)
-    return [smooth, rough, default_kernel(n_features, ard=ard)]
+    return [smooth, rough, smooth + Linear()]
 
 
 def fit_average(

@@ -35,8 +35,13 @@ def smooth_kernel(n_features: int, *, ard: bool = False) -> Kernel:
 
 
 def default_kernel(n_features: int, *, ard: bool = False) -> Kernel:
-    """``ConstantKernel() * RBF() + Linear()``: a smooth function around a plane."""
-    return smooth_kernel(n_features, ard=ard) + Linear()
+    """``ConstantKernel() * RBF() + Linear()``: a smooth function around a plane.
+
+    With one length-scale per feature there is no plane: the length-scales are to show which
+    features matter, and would not show linear effects beside a plane.
+    """
+    smooth = smooth_kernel(n_features, ard=ard)
+    return smooth if ard else smooth + Linear()
 
 
 def check_kernel(kernel: Any, n_features: int) -> Kernel:

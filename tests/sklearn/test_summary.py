@@ -21,32 +21,31 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 @pytest.fixture(scope="module")
 def regressor():
-    with pytest.warns(Warning, match="convergence"):
+    with pytest.warns(Warning, match="converged"):
         return BayesianGPRegressor(ard=True, **SHORT).fit(X, Y)
 
 
 def test_summary_rows_have_the_names_of_features(regressor):
-    lengths = ["k1__k2__length_scale[age]", "k1__k2__length_scale[bmi]"]
-    names = ["k1__k1__constant_value", *lengths, "k2__slope_variance", "noise_scale"]
+    names = ["k1__constant_value", "k2__length_scale[age]", "k2__length_scale[bmi]", "noise_scale"]
     assert regressor.hyperparameter_names_ == names
     assert list(regressor.summary().index) == names
     assert regressor.diagnostics_.names == names
-    assert "k1__k2__length_scale[bmi]" in str(regressor.diagnostics_)
+    assert "k2__length_scale[bmi]" in str(regressor.diagnostics_)
 
 
 def test_feature_names_are_used_only_for_vectors_with_an_element_per_feature():
     model = BayesianGPRegressor(**SHORT).fit(X[["age"]], Y)
     assert model.hyperparameter_names_[1] == "k1__k2__length_scale"
     plain = BayesianGPRegressor(ard=True, **SHORT).fit(X.to_numpy(), Y)
-    assert plain.hyperparameter_names_[1] == "k1__k2__length_scale[0]"
+    assert plain.hyperparameter_names_[1] == "k2__length_scale[0]"
     softmax = BayesianGPClassifier(ard=True, multi_class="softmax_separate", **SHORT)
     names = softmax.fit(X, np.arange(24) % 3).hyperparameter_names_
-    assert "k1__k2__length_scale[bmi][2]" in names
+    assert "k2__length_scale[bmi][2]" in names
 
 
 def test_summary_is_on_the_natural_scale_with_noise_in_units_of_y(regressor):
     frame = regressor.summary()
-    values = np.exp(regressor.theta_samples_).reshape(-1, 5) * [*np.ones(4), Y.std(ddof=0)]
+    values = np.exp(regressor.theta_samples_).reshape(-1, 4) * [1.0, 1.0, 1.0, Y.std(ddof=0)]
     assert_allclose(frame["mean"], values.mean(axis=0))
     assert_allclose(frame["sd"], values.std(axis=0))
     assert_allclose(frame[["5%", "95%"]].T, np.quantile(values, [0.05, 0.95], axis=0))
@@ -77,7 +76,7 @@ def test_summary_frame_is_printed_whole_and_its_slices_are_plain_frames(regresso
     assert isinstance(frame, pd.DataFrame)
     assert type(frame[:2]) is pd.DataFrame
     lines = str(frame).splitlines()
-    assert len(lines) == 6
+    assert len(lines) == 5
     assert lines[0].split() == list(frame.columns)
     assert str(pickle.loads(pickle.dumps(frame))) == str(frame)
 
