@@ -65,7 +65,7 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
 
     Parameters
     ----------
-    %(kernel)s, plus ``Linear()`` unless `priors` is a name
+    %(kernel)s, plus ``Linear()`` unless `priors` is a name or X has extreme values
     %(priors)s
     likelihood : {"probit", "logit"} or Likelihood, default="probit"
         Link between f and the class probability in binary problems. Not used with a softmax.

@@ -69,7 +69,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
 
     Parameters
     ----------
-    %(kernel)s, plus ``Linear()`` unless `priors` is a name
+    %(kernel)s, plus ``Linear()`` unless `priors` is a name or X has extreme values
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
         Distribution of the noise; "student_t" is robust to outliers. The scale of the noise is

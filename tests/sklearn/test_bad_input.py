@@ -920,6 +920,20 @@ def test_equal_rows_have_equal_values_whatever_the_rank_of_K(sampler, kernel):
     assert_array_equal(proba[:10], proba[10:20])
 
 
+@pytest.mark.filterwarnings("ignore:The default priors expect features with similar scales")
+@in_one_test("kind", [BayesianGPClassifier, BayesianGPRegressor])
+def test_default_kernel_has_no_linear_part_for_extreme_inputs(kind):
+    """Their slopes are too small to be sampled, or one row has nearly all of the variance."""
+    smooth = ["k1__constant_value", "k2__length_scale"]
+    for extreme in (1e10 * X, np.column_stack([X, 1e16 * Y]), with_value(1e7), with_value(1e30)):
+        model = fit_quietly(kind(**QUICK), extreme, Y)
+        assert [name for name in model.hyperparameter_names_ if name != "noise_scale"] == smooth
+        assert np.isfinite(model.predict(extreme)).all()
+    for usual in (1e8 * X + 1e12, 1e-8 * X, with_value(1e5), np.ones((N, 2))):
+        model = fit_quietly(kind(**QUICK), usual, Y)
+        assert "k2__slope_variance" in model.hyperparameter_names_
+
+
 @short_chains()
 def test_identical_rows_have_one_probability():
     X, y = np.full((12, 2), 0.1), np.arange(12) % 3 > 0
