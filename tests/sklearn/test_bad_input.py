@@ -64,6 +64,7 @@ from .conftest import unchanged
 N = 30
 X, Y = make_moons(N, noise=0.15, random_state=0)
 QUICK = {"sampler": "asis", "n_chains": 2, "n_warmup": 5, "n_draws": 5, "random_state": 0}
+SMOOTH, SMOOTH_ARD = ConstantKernel() * RBF(), ConstantKernel() * RBF([1.0, 1.0])
 ESTIMATORS = {
     cls.__name__: cls
     for cls in (
@@ -84,9 +85,10 @@ def fit_quietly(model, *args, **kwargs):
 
 @pytest.fixture(scope="module")
 def fits():
-    """One fit of each estimator."""
+    """One fit of each estimator, all with the same kernel."""
     return {
-        name: fit_quietly(cls(**QUICK), X, targets_of(name)) for name, cls in ESTIMATORS.items()
+        name: fit_quietly(cls(SMOOTH, **QUICK), X, targets_of(name))
+        for name, cls in ESTIMATORS.items()
     }
 
 
@@ -240,11 +242,7 @@ NAMES = r"it has \['k1__constant_value', 'k2__length_scale'\]"
         ),
         ({"kernel": RBF(), "ard": True}, "ard=True only concerns the default kernel.*ard=False"),
         (
-            {"priors": {"length_scale": stats.gamma(2.0)}},
-            f"'length_scale', which is not a sampled hyper-parameter of the kernel; {NAMES}",
-        ),
-        (
-            {"priors": {"k2__length_scale[0]": stats.gamma(2.0)}, "ard": True},
+            {"priors": {"k2__length_scale[0]": stats.gamma(2.0)}, "kernel": SMOOTH_ARD},
             rf"'k2__length_scale\[0\]', which is not.*{NAMES}",
         ),
         (
@@ -297,6 +295,66 @@ def test_bad_priors_of_defaults_and_other_estimators_are_refused_by_name(refused
     message = r"priors\['threshold'\] has an invalid parameter"  # which may be negative
     priors = {"threshold": stats.norm(np.nan)}
     refused(message, name="BayesianGPOrdinalClassifier", priors=priors)
+
+
+# --- short names of priors ------------------------------------------------------------------------
+
+
+@in_one_test("ard", [False, True])
+def test_an_end_of_a_name_gives_the_draws_of_the_whole_name(ard):
+    law = stats.gamma(2.0)
+    names = ("length_scale", "k2__length_scale", "k1__k2__length_scale")
+    end, longer, whole = (
+        fit_quietly(BayesianGPClassifier(**QUICK, ard=ard, priors={name: law}), X, Y)
+        for name in names
+    )
+    assert_array_equal(end.theta_samples_, whole.theta_samples_)
+    assert_array_equal(longer.theta_samples_, whole.theta_samples_)
+    assert end.priors == {"length_scale": law}
+    assert list(end.priors_) == list(whole.priors_)
+    assert end.priors_["k1__k2__length_scale"] is law
+    default = fit_quietly(BayesianGPClassifier(**QUICK, ard=ard), X, Y)
+    assert not np.array_equal(default.theta_samples_, whole.theta_samples_)
+
+
+def test_a_whole_name_is_not_taken_for_the_end_of_another():
+    kernel = ConstantKernel() * RBF() + RBF(2.0)
+    own, other = stats.gamma(2.0), stats.gamma(3.0)
+    priors = {"k2__length_scale": own, "k1__k2__length_scale": other}
+    model = fit_quietly(BayesianGPClassifier(kernel, **QUICK, priors=priors), X, Y)
+    assert model.priors_["k2__length_scale"] is own
+    assert model.priors_["k1__k2__length_scale"] is other
+
+
+@in_one_test(
+    "kernel, names, message",
+    [
+        (
+            RBF() + RBF(2.0),
+            ["length_scale"],
+            r"'length_scale', which may be each of \['k1__length_scale', 'k2__length_scale'\]: use",
+        ),
+        (
+            SMOOTH,
+            ["length_scale", "k2__length_scale"],
+            "two distributions for 'k2__length_scale', one by a shorter name: leave one out",
+        ),
+        *(
+            (SMOOTH, [name], f"{name!r}, which is not a sampled hyper-parameter of.*; {NAMES}")
+            for name in ("lengthscale", "scale", "_length_scale", "k1__length_scale", "", 3)
+        ),
+        (
+            None,
+            ["noise_scale"],
+            "it has .'k1__k1__constant_value', 'k1__k2__length_scale', 'k2__slope_variance'.",
+        ),
+    ],
+)
+def test_names_of_no_or_several_hyper_parameters_are_refused(kernel, names, message, refused):
+    refused(message, kernel=kernel, priors=dict.fromkeys(names, stats.gamma(2.0)))
+
+
+# --- numbers that are nearly of the right type ----------------------------------------------------
 
 
 @in_one_test("parameters", [{"n_jobs": np.int64(1)}, {"verbose": False}])
@@ -652,7 +710,7 @@ def test_labels_that_cannot_be_sorted_are_refused_by_name(name, case, refused, f
 
 
 def test_numbers_in_an_array_of_objects_are_accepted(fits):
-    model = fit_quietly(BayesianGPClassifier(**QUICK), X, Y.astype(object))
+    model = fit_quietly(BayesianGPClassifier(SMOOTH, **QUICK), X, Y.astype(object))
     expected = fits["BayesianGPClassifier"]
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
     assert model.classes_.dtype.kind == "i"
@@ -862,6 +920,20 @@ def test_equal_rows_have_equal_values_whatever_the_rank_of_K(sampler, kernel):
     assert_array_equal(proba[:10], proba[10:20])
 
 
+@pytest.mark.filterwarnings("ignore:The default priors expect features with similar scales")
+@in_one_test("kind", [BayesianGPClassifier, BayesianGPRegressor])
+def test_default_kernel_has_no_linear_part_for_extreme_inputs(kind):
+    """Their slopes are too small to be sampled, or one row has nearly all of the variance."""
+    smooth = ["k1__constant_value", "k2__length_scale"]
+    for extreme in (1e10 * X, np.column_stack([X, 1e16 * Y]), with_value(1e7), with_value(1e30)):
+        model = fit_quietly(kind(**QUICK), extreme, Y)
+        assert [name for name in model.hyperparameter_names_ if name != "noise_scale"] == smooth
+        assert np.isfinite(model.predict(extreme)).all()
+    for usual in (1e8 * X + 1e12, 1e-8 * X, with_value(1e5), np.ones((N, 2))):
+        model = fit_quietly(kind(**QUICK), usual, Y)
+        assert "k2__slope_variance" in model.hyperparameter_names_
+
+
 @short_chains()
 def test_identical_rows_have_one_probability():
     X, y = np.full((12, 2), 0.1), np.arange(12) % 3 > 0
@@ -887,10 +959,10 @@ def test_the_smallest_schedules_make_all_their_draws(sampler, schedule):
     model = quick(sampler=sampler, n_chains=n_chains, n_warmup=n_warmup, n_draws=n_draws)
     with pytest.warns(ConvergenceWarning, match="R-hat inf"):
         model.fit(X, y)
-    assert model.theta_samples_.shape == (n_chains, n_draws, 2)
+    assert model.theta_samples_.shape == (n_chains, n_draws, 3)
     assert model.n_iter_ == n_warmup + n_draws
     assert np.isfinite(model.predict_proba(X)).all()
-    assert "k2__length_scale" in str(model.diagnostics_)
+    assert "k2__slope_variance" in str(model.diagnostics_)
 
 
 @short_chains()
