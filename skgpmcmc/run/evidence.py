@@ -42,8 +42,9 @@ _DEFENSIVE_SHARE = 0.05
 _MOST_PRIOR_MASS = 1.01
 #: Methods that estimate p(y | theta) without further settings.
 CONDITIONAL_METHODS = ("is", "ep", "ep2", "laplace")
-#: Share of the sum of weights up to which the largest one is harmless, whatever the tail.
-_HARMLESS_SHARE = 0.02
+#: Share of the sum of weights up to which the largest one is harmless, whatever the tail; of few
+#: weights one of ordinary size has more, and it is harmless up to so many times their mean.
+_HARMLESS_SHARE, _HARMLESS_RATIO = 0.02, 10.0
 
 
 class Evidence(NamedTuple):
@@ -245,7 +246,7 @@ def _log_mean(log_weights: FloatArray, method: str) -> Evidence:
     mean = weights.mean()
     n = len(weights)
     error = float(weights.std(ddof=1) / np.sqrt(n) / mean)
-    if weights.max() > _HARMLESS_SHARE * n * mean:  # a few weights may dominate the mean
+    if weights.max() > max(_HARMLESS_SHARE * n, _HARMLESS_RATIO) * mean:  # it may dominate the mean
         k = float(array_stats.pareto_khat(weights, None, r_eff=1.0, tail="right"))
         if k > MAX_PARETO_K:
             integrated = method == "integrated"

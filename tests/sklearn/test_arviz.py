@@ -25,10 +25,11 @@ F = np.sin(2.0 * X[:, 0])
 LABELS = np.array(["a", "b", "c"])[np.digitize(F, [-0.5, 0.5])]
 EXPOSURE = RNG.uniform(0.5, 2.0, N)
 QUICK = {"sampler": "aa", "n_chains": 2, "n_warmup": 10, "n_draws": N_DRAWS, "random_state": 0}
+SMOOTH, SMOOTH_ARD = ConstantKernel() * RBF(), ConstantKernel() * RBF(np.ones(2))
 CASES = {
-    "classes": (BayesianGPClassifier(ard=True), LABELS == "a", {}),
+    "classes": (BayesianGPClassifier(SMOOTH_ARD), LABELS == "a", {}),
     "softmax": (BayesianGPClassifier(multi_class="softmax"), LABELS, {}),
-    "separate": (BayesianGPClassifier(multi_class="softmax_separate", ard=True), LABELS, {}),
+    "separate": (BayesianGPClassifier(SMOOTH_ARD, multi_class="softmax_separate"), LABELS, {}),
     "regression": (
         BayesianGPRegressor(),
         9.0 + 3.0 * F + 0.1 * RNG.standard_normal(N),
@@ -37,7 +38,7 @@ CASES = {
     "counts": (BayesianGPPoissonRegressor(), RNG.poisson(EXPOSURE * 3.0), {"exposure": EXPOSURE}),
     "ordered": (BayesianGPOrdinalClassifier(class_order=["a", "b", "c"]), LABELS, {}),
     "volatility": (BayesianGPVolatilityRegressor(), 0.1 * RNG.standard_normal(N), {}),
-    "discretizing": (BayesianGPClassifier(), LABELS == "a", {}),
+    "discretizing": (BayesianGPClassifier(SMOOTH), LABELS == "a", {}),
 }
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -145,10 +146,9 @@ def test_arviz_tree_has_the_names_of_features():
     few = {**QUICK, "n_draws": 4}
     est = BayesianGPRegressor(ard=True, **few).fit(frame, CASES["regression"][1])
     tree = est.to_arviz()
-    assert tree["posterior"]["k2__length_scale"].coords["feature"].values.tolist() == [
-        "width",
-        "height",
-    ]
+    lengths = tree["posterior"]["k1__k2__length_scale"]
+    assert lengths.coords["feature"].values.tolist() == ["width", "height"]
+    assert tree["posterior"]["k2__slope_variance"].dims == ("chain", "draw")
 
 
 def test_arviz_tree_serves_several_thresholds_and_no_hyperparameters():

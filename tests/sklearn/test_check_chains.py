@@ -101,7 +101,7 @@ def test_check_chains_command_prints_and_plots(fixed, tmp_path, capsys):
     text = capsys.readouterr().out
     assert "BayesianGPClassifier, made with Python" in text
     assert f"2 chains of {model.theta_samples_.shape[1]} draws" in text
-    assert ("f[0]" if fixed else "log k2__length_scale") in text
+    assert ("f[0]" if fixed else "log k1__k2__length_scale") in text
     assert "\n* " in text
     for r_hat in model.diagnostics_.r_hat:  # the table is that of the fit
         assert f"{r_hat:6.3f}" in text

@@ -64,6 +64,7 @@ def fitted():
 def fitted_iris():
     X, y, names = small_iris()
     settings = {"sampler": "pm", "n_warmup": 3, "approximation": "auto", "priors": None}
+    settings["kernel"] = ConstantKernel() * RBF()
     return quick(**settings).fit(X, names[y]), X, names[y]
 
 
@@ -342,12 +343,18 @@ def test_refit_with_another_number_of_classes_leaves_no_old_attributes():
 # --- fitted attributes ----------------------------------------------------------------------------
 
 NARROW = stats.lognorm(0.3)  # under which a set-up takes less
-DEFAULT_NAMES = ["k1__constant_value", "k2__length_scale"]
+DEFAULT_NAMES = ["k1__k1__constant_value", "k1__k2__length_scale", "k2__slope_variance"]
 KERNELS = [
-    ({}, DEFAULT_NAMES),
+    ({}, ["k1__constant_value", "k2__length_scale"]),  # with the papers' priors
+    ({"priors": dict.fromkeys(DEFAULT_NAMES, NARROW)}, DEFAULT_NAMES),
     (
         {"ard": True, "priors": dict.fromkeys(DEFAULT_NAMES, NARROW)},
-        ["k1__constant_value", "k2__length_scale[0]", "k2__length_scale[1]"],
+        [
+            "k1__k1__constant_value",
+            "k1__k2__length_scale[0]",
+            "k1__k2__length_scale[1]",
+            "k2__slope_variance",
+        ],
     ),
     (
         {"kernel": ConstantKernel(2.0, "fixed") * RBF([0.5, 1.0])},

@@ -51,6 +51,7 @@ def _full_rounds():
 
 def quick(**changes):
     settings = {"sampler": WALK, "approximation": "laplace", "n_importance": 4, "n_chains": 2}
+    settings["kernel"] = ConstantKernel() * RBF()
     settings |= {"n_warmup": N_TUNED, "n_draws": SOME, "target_ess": None, "random_state": 0}
     return BayesianGPClassifier(**{**settings, **changes})
 
@@ -174,6 +175,11 @@ def short():
 
 
 @pytest.fixture(scope="module")
+def short_of_defaults():
+    return quick(kernel=None, warm_start=True).fit(*moons())
+
+
+@pytest.fixture(scope="module")
 def long():
     return quick(n_draws=MANY).fit(*moons())
 
@@ -262,8 +268,8 @@ def test_warm_start_continues_to_a_target(max_rhat, target_ess, stopped):
         {"n_warmup": N_TUNED + 1},
     ],
 )
-def test_warm_start_refuses_changed_settings_by_name(change, short):
-    model = twin(short).set_params(n_draws=MORE, **change)
+def test_warm_start_refuses_changed_settings_by_name(change, short_of_defaults):
+    model = twin(short_of_defaults).set_params(n_draws=MORE, **change)
     (name,) = change
     message = rf"warm_start=True continues.*\['{name}'\] changed since: use warm_start=False"
     with unchanged(model), pytest.raises(ValueError, match=message):

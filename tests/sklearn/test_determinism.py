@@ -26,6 +26,7 @@ X, Y = toy_classes(30, 2, seed=1)
 
 def quick(**changes):
     settings = {"sampler": WALK, "approximation": "laplace", "n_importance": 8, "random_state": 0}
+    settings["kernel"] = ConstantKernel() * RBF()
     return BayesianGPClassifier(
         **{"n_chains": 2, "n_warmup": 5, "n_draws": 4, **settings, **changes}
     )

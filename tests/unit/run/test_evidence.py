@@ -121,6 +121,16 @@ def test_heavy_weights_of_the_evidence_cause_a_warning():
         _log_mean(log_weights, "is")
 
 
+def test_few_weights_cause_a_warning_only_if_one_is_far_above_the_mean():
+    """The Pareto k of forty weights, for an average of kernels, is a matter of chance."""
+    harmless = np.random.default_rng(69).lognormal(0.0, 0.5, size=40)  # k = 1.5
+    assert harmless.max() < 4.0 * harmless.mean()
+    assert _log_mean(np.log(harmless), "integrated").standard_error < 0.1
+    log_weights = -1.5 * np.log(np.random.default_rng(0).uniform(size=40))
+    with pytest.warns(UserWarning, match=r"the weights have a Pareto k of 1\.\d\d"):
+        _log_mean(log_weights, "integrated")
+
+
 def test_evidence_of_weights_that_are_all_zero_is_refused():
     with pytest.raises(ValueError, match="no draw has a finite evidence"):
         _log_mean(np.full(5, -np.inf), "integrated")
