@@ -808,6 +808,7 @@ def _default_kernel(documents: Sequence[dict[str, Any]], part: str) -> list[str]
     rows = [
         [
             own["method"],
+            str(own["fits"]),
             *(decimals(own.get(f"log_loss_{size}"), 3) for size in (20, 50, 100)),
             f"{own['difference_all']:+.3f} ± {own['error_all']:.3f}",
             f"{own['better_on']} of {own['n_data']}",
@@ -816,10 +817,8 @@ def _default_kernel(documents: Sequence[dict[str, Any]], part: str) -> list[str]
         ]
         for own in document["results"][part]
     ]
-    head = ["model", "n = 20", "n = 50", "n = 100", "all, minus RBF", "better on", "worst set"]
-    head += ["seconds"]
-    fits = document["results"][part][0]["fits"]
-    return list_table(f"{part}: {fits} training sets", head, rows)
+    head = ["model", "fits", "n = 20", "n = 50", "n = 100", "minus RBF", "better on", "worst set"]
+    return list_table(part, [*head, "seconds"], rows)
 
 
 #: Which function makes the tables of a benchmark whose name starts so.
