@@ -136,7 +136,10 @@ FITS = {
         overdispersed_counts,
         lambda **settings: BayesianGPPoissonRegressor(likelihood="poisson", **settings),
     ),
-    "trials": (trials, BayesianGPClassifier),
+    "trials": (
+        trials,
+        lambda **settings: BayesianGPClassifier(ConstantKernel() * RBF(), **settings),
+    ),
 }
 
 

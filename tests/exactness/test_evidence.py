@@ -121,7 +121,9 @@ def test_evidence_of_a_classifier_agrees_with_quadrature(data, find_data):
     """p(y | theta) of the reference by thousands of importance draws at each node."""
     X, y = toy_classes(40, 2, seed=1) if data == "toy" else pima(find_data, 60)
     with short_chains():
-        classifier = BayesianGPClassifier(priors=PRIORS, random_state=seeded()).fit(X, y)
+        kernel = ConstantKernel() * RBF()
+        classifier = BayesianGPClassifier(kernel, priors=PRIORS, random_state=seeded())
+        classifier.fit(X, y)
     model = classifier._predictor.model
     seeds = iter(np.random.default_rng(seeded(1)).integers(2**31, size=10_000))
     errors = []

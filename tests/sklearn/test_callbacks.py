@@ -344,6 +344,6 @@ def test_interrupt_keeps_the_rounds_that_all_classes_have_finished(action):
     recorder = at_draw_round(0, action, chain=5)
     X, y = three_classes()
     model = random_walk().set_callbacks(recorder).fit(X, y)
-    assert {binary.theta_samples_.shape for binary in model.estimators_} == {(2, ROUND_LENGTH, 2)}
+    assert {binary.theta_samples_.shape for binary in model.estimators_} == {(2, ROUND_LENGTH, 3)}
     assert model.n_iter_ == N_TUNED + ROUND_LENGTH
     assert model.score(X, y) > 0.7
