@@ -146,9 +146,9 @@ def test_arviz_tree_has_the_names_of_features():
     few = {**QUICK, "n_draws": 4}
     est = BayesianGPRegressor(ard=True, **few).fit(frame, CASES["regression"][1])
     tree = est.to_arviz()
-    lengths = tree["posterior"]["k1__k2__length_scale"]
+    lengths = tree["posterior"]["k2__length_scale"]
     assert lengths.coords["feature"].values.tolist() == ["width", "height"]
-    assert tree["posterior"]["k2__slope_variance"].dims == ("chain", "draw")
+    assert tree["posterior"]["k1__constant_value"].dims == ("chain", "draw")
 
 
 def test_arviz_tree_serves_several_thresholds_and_no_hyperparameters():

@@ -300,20 +300,23 @@ def test_bad_priors_of_defaults_and_other_estimators_are_refused_by_name(refused
 # --- short names of priors ------------------------------------------------------------------------
 
 
-@in_one_test("ard", [False, True])
-def test_an_end_of_a_name_gives_the_draws_of_the_whole_name(ard):
+PER_FEATURE = ConstantKernel() * RBF(np.ones(2)) + RBF(2.0, "fixed")
+
+
+@in_one_test("kernel", [None, PER_FEATURE])
+def test_an_end_of_a_name_gives_the_draws_of_the_whole_name(kernel):
     law = stats.gamma(2.0)
     names = ("length_scale", "k2__length_scale", "k1__k2__length_scale")
+    own = {**QUICK, "kernel": kernel}
     end, longer, whole = (
-        fit_quietly(BayesianGPClassifier(**QUICK, ard=ard, priors={name: law}), X, Y)
-        for name in names
+        fit_quietly(BayesianGPClassifier(**own, priors={name: law}), X, Y) for name in names
     )
     assert_array_equal(end.theta_samples_, whole.theta_samples_)
     assert_array_equal(longer.theta_samples_, whole.theta_samples_)
     assert end.priors == {"length_scale": law}
     assert list(end.priors_) == list(whole.priors_)
     assert end.priors_["k1__k2__length_scale"] is law
-    default = fit_quietly(BayesianGPClassifier(**QUICK, ard=ard), X, Y)
+    default = fit_quietly(BayesianGPClassifier(**own), X, Y)
     assert not np.array_equal(default.theta_samples_, whole.theta_samples_)
 
 

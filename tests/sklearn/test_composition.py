@@ -348,13 +348,8 @@ KERNELS = [
     ({}, ["k1__constant_value", "k2__length_scale"]),  # with the papers' priors
     ({"priors": dict.fromkeys(DEFAULT_NAMES, NARROW)}, DEFAULT_NAMES),
     (
-        {"ard": True, "priors": dict.fromkeys(DEFAULT_NAMES, NARROW)},
-        [
-            "k1__k1__constant_value",
-            "k1__k2__length_scale[0]",
-            "k1__k2__length_scale[1]",
-            "k2__slope_variance",
-        ],
+        {"ard": True, "priors": dict.fromkeys(("constant_value", "length_scale"), NARROW)},
+        ["k1__constant_value", "k2__length_scale[0]", "k2__length_scale[1]"],
     ),
     (
         {"kernel": ConstantKernel(2.0, "fixed") * RBF([0.5, 1.0])},

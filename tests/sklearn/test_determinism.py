@@ -78,7 +78,7 @@ def test_number_and_kind_of_workers_change_no_draw(name, n_jobs):
 
 def test_trajectories_on_the_exact_evidence_do_not_depend_on_workers():
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((12, 2))
+    X = rng.standard_normal((12, 3))  # five hyper-parameters
     y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(12)
     settings = {"ard": True, "random_state": 0, "n_chains": 2, "n_draws": 8, "target_ess": None}
     one, other = (BayesianGPRegressor(n_jobs=n_jobs, **settings).fit(X, y) for n_jobs in (1, 2))

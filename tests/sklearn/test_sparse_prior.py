@@ -171,7 +171,7 @@ def test_mapping_may_join_sparse_and_other_priors():
     own = {"length_scale": "sparse", "constant_value": stats.lognorm(0.5)}
     model = fitted(BayesianGPClassifier(**{**WALK, "priors": own}), FEW, CLASSES)
     assert model.hyperparameter_names_[-1] == "shrinkage"
-    assert model.priors_.origins["k1__k1__constant_value"] == "given"
+    assert model.priors_.origins["k1__constant_value"] == "given"
     assert model.priors_.origins["shrinkage"].startswith("sparse")
 
 
