@@ -42,9 +42,11 @@ _DEFENSIVE_SHARE = 0.05
 _MOST_PRIOR_MASS = 1.01
 #: Methods that estimate p(y | theta) without further settings.
 CONDITIONAL_METHODS = ("is", "ep", "ep2", "laplace")
-#: Share of the sum of weights up to which the largest one is harmless, whatever the tail; of few
-#: weights one of ordinary size has more, and it is harmless up to so many times their mean.
-_HARMLESS_SHARE, _HARMLESS_RATIO = 0.02, 10.0
+#: Share of the sum of weights up to which the largest one is harmless, whatever the tail.
+_HARMLESS_SHARE = 0.02
+#: Ratio to the mean up to which the largest weight is harmless: of few weights, one of ordinary size
+#: has a larger share than the one above.
+_HARMLESS_RATIO = 10.0
 
 
 class Evidence(NamedTuple):
