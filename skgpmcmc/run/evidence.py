@@ -44,8 +44,8 @@ _MOST_PRIOR_MASS = 1.01
 CONDITIONAL_METHODS = ("is", "ep", "ep2", "laplace")
 #: Share of the sum of weights up to which the largest one is harmless, whatever the tail.
 _HARMLESS_SHARE = 0.02
-#: Ratio to the mean up to which the largest weight is harmless: of few weights, one of ordinary size
-#: has a larger share than the one above.
+#: Ratio to the mean up to which the largest weight is harmless: of few weights, one of ordinary
+#: size has a larger share than the one above.
 _HARMLESS_RATIO = 10.0
 
 
