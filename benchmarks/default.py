@@ -109,7 +109,7 @@ PROBLEMS: dict[str, Problem] = {
     "simulated d = 2": Problem(lambda: simulate_binary(200, 2, 2.0, -1.5, 0)),
     "simulated d = 10": Problem(lambda: simulate_binary(200, 10, 2.0, 0.0, 0)),
     "ARD d = 10": Problem(lambda: simulate_ard(0), settings=_ard(10)),
-    "Ionosphere ARD": Problem(lambda: load_binary("ionosphere"), settings=_ard(34)),
+    "Ionosphere ARD": Problem(lambda: load_binary("ionosphere"), settings=_ard(33)),
     "Pima": Problem(lambda: load_binary("pima")),
     "moons 50, logit": Problem(moons, settings=(("likelihood", "logit"),)),
     "crabs, Poisson": Problem(

@@ -39,7 +39,7 @@ class EmulatorOptions:
     per_batch: float = 8.0  # points of a batch, and two more for each hyper-parameter
     tail_spread: float = 1.5  # wider tails: pi* to the power 1 / (1 + tail_spread / p)
     worthwhile_evaluations: float = 170.0  # a third of the evaluations of a run without rejections
-    usable_acceptance: float = 0.5  # predicted rate above which an emulator is good enough
+    usable_acceptance: float = 0.25  # predicted rate below which trajectories cost less per draw
     most_rounds: int = 12  # most batches of points: bounds time
     n_pooled: int = 64  # chains that draw from pi*, candidates, periods tried: one call for all
 
