@@ -15,21 +15,25 @@ __all__ = ["Linear"]
 class Linear(Kernel):  # type: ignore[misc]  # scikit-learn has no types
     """Linear functions without intercept around a center.
 
-    ``k(x, x') = slope_variance * (x - center) . (x' - center)`` is the covariance of a linear
-    function whose slopes are independent, with mean zero and this variance. At the center the
-    function is zero: add a `ConstantKernel` for an intercept. In contrast to `DotProduct` the
-    variance does not depend on where the origin of the inputs is.
+    ``k(x, x') = slope_variance * (x - center) . (x' - center) / scale^2`` is the covariance of a
+    linear function whose slopes per scale are independent, with mean zero and this variance. At the
+    center the function is zero: add a `ConstantKernel` for an intercept. In contrast to
+    `DotProduct` the variance depends neither on the origin nor on the unit of the inputs.
 
     Parameters
     ----------
     slope_variance : float, default=1.0
-        Variance of a slope, in units of 1 / X^2.
+        Variance of a slope per scale, which is the variance of the function at a row that is one
+        scale away from the center.
     slope_variance_bounds : pair of floats or "fixed", default=(1e-5, 1e5)
         With "fixed" the variance keeps its value. The estimators of this package use priors in
         place of other bounds.
     center : array-like of shape (n_features,), float or None, default=None
         In units of X. None is zero; the estimators of this package put the mean of the training
         inputs in its place.
+    scale : array-like of shape (n_features,), float or None, default=None
+        In units of X. None is one; the estimators of this package put the root mean square distance
+        of the training inputs from the center in its place.
 
     References
     ----------
@@ -40,6 +44,8 @@ class Linear(Kernel):  # type: ignore[misc]  # scikit-learn has no types
     >>> from skgpmcmc.kernels import Linear
     >>> Linear(slope_variance=2.0, center=[1.0, 0.0])([[2.0, 3.0]])
     array([[20.]])
+    >>> Linear(slope_variance=2.0, center=[1.0, 0.0], scale=2.0)([[2.0, 3.0]])
+    array([[5.]])
     """
 
     def __init__(
@@ -47,10 +53,12 @@ class Linear(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         slope_variance: float = 1.0,
         slope_variance_bounds: tuple[float, float] | str = (1e-5, 1e5),
         center: Any = None,
+        scale: Any = None,
     ) -> None:
         self.slope_variance = slope_variance
         self.slope_variance_bounds = slope_variance_bounds
         self.center = center
+        self.scale = scale
 
     @property
     def hyperparameter_slope_variance(self) -> Hyperparameter:
@@ -79,8 +87,8 @@ class Linear(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         """
         if Y is not None and eval_gradient:
             raise ValueError("eval_gradient=True is for one set of rows: leave Y out.")
-        first = self.centered(X)
-        second = first if Y is None else self.centered(Y)
+        first = self.standardize(X)
+        second = first if Y is None else self.standardize(Y)
         K = self.slope_variance * (first @ second.T)
         if not eval_gradient:
             return K
@@ -88,14 +96,16 @@ class Linear(Kernel):  # type: ignore[misc]  # scikit-learn has no types
             return K, np.empty((*K.shape, 0))
         return K, K[:, :, None]
 
-    def centered(self, X: Any) -> FloatArray:
-        """Return rows of shape (n, d) minus the center."""
+    def standardize(self, X: Any) -> FloatArray:
+        """Return the distances of rows (n, d) from the center, in scales."""
         rows = np.atleast_2d(np.asarray(X, dtype=float))
-        return rows if self.center is None else rows - np.asarray(self.center, dtype=float)
+        if self.center is not None:
+            rows = rows - np.asarray(self.center, dtype=float)
+        return rows if self.scale is None else rows / np.asarray(self.scale, dtype=float)
 
     def diag(self, X: Any) -> FloatArray:
         """Return the kernel of every row with itself, without the others; (n,)."""
-        rows = self.centered(X)
+        rows = self.standardize(X)
         return np.asarray(self.slope_variance * np.einsum("ij,ij->i", rows, rows))
 
     def is_stationary(self) -> bool:

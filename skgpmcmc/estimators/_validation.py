@@ -21,13 +21,11 @@ from ..model.covariance import Covariance
 from ..model.default_priors import default_hyperprior
 from ..model.hyperpriors import HyperPrior
 from ..model.kernels import (
-    center_linear_parts,
     check_kernel,
     check_matrix,
     default_kernel,
-    smooth_kernel,
+    standardize_linear_parts,
 )
-from ..model.lengths import spread_of_rows
 from ..model.names import find_names
 from ..model.observations import Observations
 from ..numerics.quadrature import Bend
@@ -36,12 +34,6 @@ from ..samplers.base import Sampler
 
 #: Largest size of an input; squared distances of larger ones may overflow.
 _LARGEST_INPUT = 1e100
-#: Largest spread of inputs with a linear part in the default kernel: of larger ones the variance of
-#: slopes would be less than the least value that is sampled.
-_LARGEST_SPREAD = 1e9
-#: Largest width of such inputs, in units of their spread: for larger ones the variance of a linear
-#: function in the farthest row has rounding errors of the size of all else.
-_LARGEST_RELATIVE_WIDTH = 1e6
 #: Latent values at which a likelihood is evaluated before the fit.
 _LATENT_VALUES_EVALUATED = np.linspace(-3.0, 3.0, 13)
 #: Most rows whose likelihood is evaluated before the fit.
@@ -170,7 +162,7 @@ def resolve_kernel(
 ) -> Kernel:
     """Return a checked copy of the kernel for these inputs, or the default kernel.
 
-    The latter is ``default(n_features, ard=ard)``, or the smooth kernel for extreme inputs.
+    The latter is ``default(n_features, ard=ard)``.
     """
     if np.max(np.abs(X)) > _LARGEST_INPUT:
         row, column = np.unravel_index(np.argmax(np.abs(X)), X.shape)
@@ -185,18 +177,10 @@ def resolve_kernel(
             "length-scale per feature, such as RBF(np.ones(n_features))."
         )
     if kernel is None:
-        make = smooth_kernel if _has_extreme_inputs(X) else default
-        return center_linear_parts(make(X.shape[1], ard=ard), X)
-    kernel = center_linear_parts(clone(check_kernel(kernel, X.shape[1])), X)
+        return standardize_linear_parts(default(X.shape[1], ard=ard), X)
+    kernel = standardize_linear_parts(clone(check_kernel(kernel, X.shape[1])), X)
     check_matrix(kernel, X)
     return kernel
-
-
-def _has_extreme_inputs(X: np.ndarray) -> bool:
-    """Whether linear functions of these inputs are out of the range of numbers."""
-    spread = spread_of_rows(X)
-    width = float(np.ptp(X, axis=0).max())
-    return spread > _LARGEST_SPREAD or width > _LARGEST_RELATIVE_WIDTH * spread
 
 
 def name_priors(priors: Any, covariance: Covariance, likelihood: Likelihood) -> Any:

@@ -65,7 +65,7 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
 
     Parameters
     ----------
-    %(kernel)s, plus ``Linear()`` without `ard`, named `priors` and extreme X
+    %(kernel)s, plus ``Linear()`` without `ard` and named `priors`
     %(priors)s
     likelihood : {"probit", "logit"} or Likelihood, default="probit"
         Link between f and the class probability in binary problems. Not used with a softmax.

@@ -69,7 +69,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
 
     Parameters
     ----------
-    %(kernel)s, plus ``Linear()`` without `ard`, named `priors` and extreme X
+    %(kernel)s, plus ``Linear()`` without `ard` and named `priors`
     %(priors)s, or ``"noise_scale"``
     likelihood : {"gaussian", "student_t"} or Likelihood, default="gaussian"
         Distribution of the noise; "student_t" is robust to outliers. The scale of the noise is

@@ -34,7 +34,7 @@ from ..likelihoods.ordinal import OrdinalProbit
 from ..likelihoods.student_t import StudentT
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
-from .lengths import column_widths, length_bounds, period_bounds, size_of_rows, spread_of_rows
+from .lengths import column_widths, length_bounds, period_bounds, root_mean_square, size_of_rows, spread_of_rows
 from .prior_table import PriorTable
 from .shrinkage import SHRINKAGE
 
@@ -42,8 +42,8 @@ from .shrinkage import SHRINKAGE
 _TAIL = 0.01
 #: Log-normal prior of a variance: median, and standard deviation of the log.
 _VARIANCE = (4.0, 2.0)
-#: Log-normal prior of the variance of a slope, in units of the spread of the inputs: median, and
-#: standard deviation of the log. It allows for no slope as well as for a steep one.
+#: Log-normal prior of the variance of a linear function at a typical row: median, and standard
+#: deviation of the log. It allows for no slope as well as for a steep one.
 _SLOPE_VARIANCE = (1.0, 3.0)
 #: Log-normal prior of the standard deviation of noise: median, and standard deviation of the log.
 _NOISE = (0.3, 1.5)
@@ -183,9 +183,10 @@ def default_priors(
       their spread (the median distance of rows from the median of every feature). Within a power p
       the same holds for ``constant_value`` to the power p. With a softmax the variance has the
       prior Gamma(1.1, rate 0.1) instead, as estimates fail at large ones.
-    * ``slope_variance`` of Linear: the linear function has, at a row at the spread of the inputs, a
-      standard deviation with median 1, which lies between 0.08 and 12 with probability 0.9. With a
-      softmax its variance there has the prior Gamma(1.1, rate 0.1).
+    * ``slope_variance`` of Linear: the linear function has, at a row whose distance from the center
+      is the root mean square of all distances, a standard deviation with median 1, which lies
+      between 0.08 and 12 with probability 0.9. With a softmax its variance there has the prior
+      Gamma(1.1, rate 0.1).
     * ``noise_scale`` of Gaussian and Student's t noise has median 0.3, in units of the standard
       deviation of the targets; ``noise_level`` of a WhiteKernel is its square.
     * ``length_scale`` of RBF, Matern and RationalQuadratic is below half the distance of
@@ -326,7 +327,7 @@ def _unit_degree(kernel: Kernel) -> float | None:
     if isinstance(kernel, (ConstantKernel, WhiteKernel, Linear)) and kernel.n_dims > 0:
         return None
     linear = isinstance(kernel, PairwiseKernel) and kernel.metric == "linear"
-    return 2.0 if linear or isinstance(kernel, (DotProduct, Linear)) else 0.0
+    return 2.0 if linear or isinstance(kernel, DotProduct) else 0.0
 
 
 # --- rules ----------------------------------------------------------------------------------------
@@ -362,11 +363,12 @@ def _softmax_law(power: float, unit: float) -> Any:
 
 
 def _slope_prior(place: HyperparameterPlace) -> DefaultPrior:
-    """Return the prior of the variance of slopes, whose unit is 1 / X^2 in a kernel without one."""
+    """Return the prior of the variance of slopes, which is one of a linear function if typical."""
     median, log_sd = _SLOPE_VARIANCE
     power = 1.0 / place.power
-    unit = float(np.clip(spread_of_rows(place.X) ** (place.degree - 2.0), *_UNIT_LIMITS))
-    origin = "default: variance of slopes, from the spread of the inputs"
+    typical = root_mean_square(place.owner.standardize(place.X))  # 1 with the scale of a fit
+    unit = float(np.clip(spread_of_rows(place.X) ** place.degree / typical**2, *_UNIT_LIMITS))
+    origin = "default: variance of a linear function at a typical row"
     if place.n_functions > 1:
         return DefaultPrior(_softmax_law(place.power, unit), f"{origin}, with a softmax")
     return _lognormal_prior(median**power * unit, power * log_sd, origin)

@@ -20,6 +20,7 @@ from sklearn.gaussian_process.kernels import (
 from .._typing import FloatArray
 from ..kernels import Linear
 from .covariance import Covariance, make_covariance
+from .lengths import root_mean_square
 
 #: Size of a negative eigenvalue, in units of the largest variance, that is no rounding error.
 _INDEFINITE_SHARE = 1e-5
@@ -71,12 +72,20 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
     return kernel
 
 
-def center_linear_parts(kernel: Kernel, X: FloatArray) -> Kernel:
-    """Put the mean of the inputs (n, d) in every `Linear` part without center, and return it."""
+def standardize_linear_parts(kernel: Kernel, X: FloatArray) -> Kernel:
+    """Give every `Linear` part a center and a scale from the inputs (n, d) if it has none."""
     parts = [kernel, *kernel.get_params().values()]
     for part in parts:
-        if isinstance(part, Linear) and part.center is None:
-            part.set_params(center=X.mean(axis=0))
+        if isinstance(part, Linear):
+            if part.center is None:
+                part.set_params(center=X.mean(axis=0))
+            if part.scale is None:
+                part.set_params(scale=root_mean_square(X - part.center))
+            if not np.all(np.asarray(part.scale, dtype=float) > 0.0):
+                raise ValueError(
+                    f"kernel: the scale of Linear must be positive; got {part.scale!r}. "
+                    "Leave it out for the root mean square distance of the rows from the center."
+                )
     return kernel
 
 

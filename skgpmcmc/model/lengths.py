@@ -104,6 +104,14 @@ def spread_of_rows(X: FloatArray) -> float:
     return float(np.clip(spread * unit, *_LENGTH_LIMITS)) if spread > 0.0 else 1.0
 
 
+def root_mean_square(rows: FloatArray) -> float:
+    """Return the root mean square of the lengths of rows (n, d); 1 if all are zero."""
+    largest = float(np.abs(rows).max())
+    if largest == 0.0:
+        return 1.0
+    return largest * float(np.sqrt(np.mean(np.sum((rows / largest) ** 2, axis=1))))
+
+
 def _measure_bounds(X: FloatArray, shrink: float, n_widths: float) -> tuple[float, float]:
     """Return the distance of neighbors divided by `shrink`, and so many widths of the data.
 

@@ -26,7 +26,7 @@ class LinearCovariance(Covariance):
         return self._multiply_rows()
 
     def _multiply_rows(self) -> FloatArray:
-        rows = self.kernel.centered(self.X)
+        rows = self.kernel.standardize(self.X)
         return np.asfortranarray(rows @ rows.T)
 
     @staticmethod

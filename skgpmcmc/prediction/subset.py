@@ -32,6 +32,8 @@ _SIZES = tuple(round(FEWEST_DRAWS * 2.0 ** (k / 2)) for k in range(10))
 _ERROR_MARGIN = 1.25
 #: Draws for each term of the quadratic; with fewer it would fit noise.
 _DRAWS_PER_TERM = 10
+#: Relative difference of two widths that may be rounding, so that the first direction is taken.
+_ROUNDING = 1e-9
 #: Most draws by which errors are judged, to bound the time.
 _MOST_DRAWS_JUDGED = 1000
 #: Most training rows at which errors are judged, to bound the time.
@@ -73,7 +75,8 @@ def _bisect(z: FloatArray, members: IntArray, n_cells: int) -> list[IntArray]:
         return [members]
     left = n_cells // 2
     if z.shape[1]:
-        widest = int(np.argmax(z[members].std(axis=0)))
+        spread = z[members].std(axis=0)
+        widest = int(np.argmax(spread >= (1.0 - _ROUNDING) * spread.max()))
         members = members[np.argsort(z[members, widest], kind="stable")]
     cut = round(len(members) * left / n_cells)
     return _bisect(z, members[:cut], left) + _bisect(z, members[cut:], n_cells - left)

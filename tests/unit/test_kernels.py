@@ -14,6 +14,7 @@ from skgpmcmc import BayesianGPRegressor
 from skgpmcmc.kernels import Linear
 from skgpmcmc.model.covariance import Covariance, make_covariance
 from skgpmcmc.model.default_priors import default_priors
+from skgpmcmc.model.kernels import standardize_linear_parts
 from skgpmcmc.model.linear import LinearCovariance
 
 from ..helpers import short_chains
@@ -67,14 +68,33 @@ def test_covariance_of_the_linear_kernel_equals_the_kernel(kernel):
     assert_allclose([*fast.derivatives(theta)], [*slow.derivatives(theta)], rtol=1e-13)
 
 
-def test_default_prior_of_slopes_follows_the_unit_of_the_inputs():
-    one, other = (default_priors(Linear(), rows)["slope_variance"] for rows in (X, 100.0 * X + 7.0))
-    for p in (0.05, 0.5, 0.95):
-        assert other.ppf(p) == pytest.approx(1e-4 * one.ppf(p))
-    unit = np.median(np.linalg.norm(X - np.median(X, axis=0), axis=1))
-    assert np.sqrt(one.median()) * unit == pytest.approx(1.0)
-    power = default_priors(Linear() ** 2, X)["kernel__slope_variance"]
-    assert power.median() * unit**2 == pytest.approx(1.0)
+def test_linear_kernel_counts_distances_in_scales():
+    scale = np.array([2.0, 0.5, 4.0])
+    assert_allclose(Linear(0.7, scale=scale)(X), Linear(0.7)(X / scale), rtol=1e-14)
+    assert_allclose(Linear(0.7, scale=2.0).diag(X), 0.25 * Linear(0.7).diag(X), rtol=1e-14)
+
+
+def test_fit_gives_a_linear_kernel_the_root_mean_square_distance_as_scale():
+    kernel = standardize_linear_parts(ConstantKernel() * RBF() + Linear(), X)
+    assert_allclose(kernel.k2.center, X.mean(axis=0))
+    assert kernel.k2.scale == pytest.approx(np.sqrt(np.sum(X.var(axis=0))))
+    assert np.mean(kernel.k2.diag(X)) == pytest.approx(1.0)
+    given = standardize_linear_parts(Linear(center=0.0, scale=3.0), X)
+    assert (given.center, given.scale) == (0.0, 3.0)
+    assert standardize_linear_parts(Linear(), np.ones((3, 2))).scale == 1.0
+    with pytest.raises(ValueError, match="the scale of Linear must be positive"):
+        standardize_linear_parts(Linear(scale=[1.0, 0.0, 2.0]), X)
+
+
+@pytest.mark.parametrize("scale", [None, 1.0, 50.0])
+def test_default_prior_of_slopes_is_one_of_the_function_at_a_typical_row(scale):
+    kernel = standardize_linear_parts(Linear(scale=scale), X)
+    typical = np.sqrt(np.mean(kernel.diag(X)))
+    law = default_priors(kernel, X)["slope_variance"]
+    assert np.sqrt(law.median()) * typical == pytest.approx(1.0)
+    assert np.sqrt(law.ppf(0.95)) * typical == pytest.approx(np.exp(1.5 * 1.6449), rel=1e-4)
+    power = default_priors(kernel**2, X)["kernel__slope_variance"]
+    assert power.median() * typical**2 == pytest.approx(1.0)
 
 
 def test_fit_centers_the_linear_kernel_on_the_training_inputs():
@@ -91,4 +111,5 @@ def test_fit_centers_the_linear_kernel_on_the_training_inputs():
         given = BayesianGPRegressor(kernel.set_params(k2__center=CENTER), **settings).fit(X, y)
     assert_allclose(here.kernel_.k2.center, X.mean(axis=0))
     assert_allclose(far.predict(4.0 * Z + 64.0), here.predict(Z), rtol=1e-7)
+    assert far.kernel_.k2.scale == pytest.approx(4.0 * here.kernel_.k2.scale)
     assert_array_equal(given.kernel_.k2.center, CENTER)
