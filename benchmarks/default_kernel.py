@@ -19,10 +19,14 @@ from typing import Any
 import numpy as np
 from scipy import stats
 from sklearn.base import BaseEstimator
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.linear_model import BayesianRidge, LogisticRegressionCV, PoissonRegressor
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from skgpmcmc import (
     BayesianGPClassifier,
@@ -94,8 +98,21 @@ RIVALS: dict[str, dict[str, Method]] = {
         "logistic regression": lambda seed: LogisticRegressionCV(
             scoring="neg_log_loss", l1_ratios=(0.0,), use_legacy_attributes=False, max_iter=1000
         ),
+        "logistic regression, pairs": lambda seed: make_pipeline(
+            PolynomialFeatures(2, interaction_only=True, include_bias=False),
+            StandardScaler(),
+            LogisticRegressionCV(
+                scoring="neg_log_loss", l1_ratios=(0.0,), use_legacy_attributes=False, max_iter=1000
+            ),
+        ),
         "boosting": lambda seed: HistGradientBoostingClassifier(
             min_samples_leaf=5, random_state=seed
+        ),
+        "boosting, calibrated": lambda seed: CalibratedClassifierCV(
+            HistGradientBoostingClassifier(min_samples_leaf=5, random_state=seed),
+            method="temperature",
+            cv=StratifiedKFold(5, shuffle=True, random_state=seed),
+            ensemble=False,
         ),
     },
     "numbers": {

@@ -36,6 +36,7 @@ from skgpmcmc.displays import AbstentionCurveDisplay
 
 from ..common import (
     RESULTS,
+    SMOOTH,
     data_folder,
     load_binary,
     load_results,
@@ -101,6 +102,7 @@ def _boosting(seed: int) -> BaseEstimator:
 
 METHODS: dict[str, Callable[[int, int], BaseEstimator]] = {
     "default": _bayes(),
+    "RBF": _bayes(kernel=SMOOTH),
     "papers' priors": _bayes(priors="paper"),
     "PM EP (64)": _bayes(priors="paper", approximation="ep", n_importance=64),
     "ARD": _bayes(ard=True),
@@ -121,7 +123,8 @@ METHODS: dict[str, Callable[[int, int], BaseEstimator]] = {
     "boosting, sigmoid": lambda seed, d: _calibrated(_boosting(seed), "sigmoid"),
 }
 #: Gaussian process methods: the default is to be as good as the best of them.
-GP = ("default", "papers' priors", "PM EP (64)", "ARD", "MCMC EP", "EP ML", "scikit-learn GPC")
+GP = ("default", "RBF", "papers' priors", "PM EP (64)", "ARD", "MCMC EP", "EP ML")
+GP += ("scikit-learn GPC",)
 
 
 def is_tried(data: str, method: str) -> bool:
