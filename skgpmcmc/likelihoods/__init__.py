@@ -10,6 +10,7 @@ from .base import (
     TiltedMoments,
 )
 from .bernoulli import Logit, Probit
+from .binomial import BetaBinomial, Binomial
 from .counts import NegativeBinomial, Poisson
 from .gaussian import Gaussian, Volatility
 from .ordinal import OrdinalProbit
@@ -19,6 +20,8 @@ from .student_t import StudentT
 __all__ = [
     "BERNOULLI_LIKELIHOODS",
     "Bend",
+    "BetaBinomial",
+    "Binomial",
     "Cuts",
     "Derivatives",
     "Gaussian",
