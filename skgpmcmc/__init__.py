@@ -4,6 +4,7 @@ from importlib import import_module
 from types import ModuleType
 
 from ._version import __version__
+from .estimators.binomial import BayesianGPBinomialRegressor
 from .estimators.classification import BayesianGPClassifier
 from .estimators.counts import BayesianGPPoissonRegressor
 from .estimators.ordinal import BayesianGPOrdinalClassifier
@@ -11,6 +12,7 @@ from .estimators.regression import BayesianGPRegressor
 from .estimators.volatility import BayesianGPVolatilityRegressor
 
 __all__ = [
+    "BayesianGPBinomialRegressor",
     "BayesianGPClassifier",
     "BayesianGPOrdinalClassifier",
     "BayesianGPPoissonRegressor",

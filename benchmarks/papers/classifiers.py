@@ -123,8 +123,10 @@ METHODS: dict[str, Callable[[int, int], BaseEstimator]] = {
     "boosting, sigmoid": lambda seed, d: _calibrated(_boosting(seed), "sigmoid"),
 }
 #: Gaussian process methods: the default is to be as good as the best of them.
-GP = ("default", "RBF", "papers' priors", "PM EP (64)", "ARD", "MCMC EP", "EP ML")
-GP += ("scikit-learn GPC",)
+GP = (
+    *("default", "RBF", "papers' priors", "PM EP (64)", "ARD", "MCMC EP", "EP ML"),
+    "scikit-learn GPC",
+)
 
 
 def is_tried(data: str, method: str) -> bool:

@@ -1,5 +1,6 @@
 """The scikit-learn skin: validation, chains, fitted attributes; no mathematics."""
 
+from .binomial import BayesianGPBinomialRegressor
 from .classification import BayesianGPClassifier
 from .counts import BayesianGPPoissonRegressor
 from .ordinal import BayesianGPOrdinalClassifier
@@ -7,6 +8,7 @@ from .regression import BayesianGPRegressor
 from .volatility import BayesianGPVolatilityRegressor
 
 __all__ = [
+    "BayesianGPBinomialRegressor",
     "BayesianGPClassifier",
     "BayesianGPOrdinalClassifier",
     "BayesianGPPoissonRegressor",

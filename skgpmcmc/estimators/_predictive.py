@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
+from ..likelihoods.base import Likelihood
 from ._data import check_numbers, to_units_of_y
 
 
@@ -18,6 +20,14 @@ def check_probabilities(return_quantiles: Any) -> list[float]:
         )
     values: list[float] = probabilities.tolist()
     return values
+
+
+def share_above(
+    likelihood: Likelihood, mean: np.ndarray, var: np.ndarray, *, threshold: float
+) -> np.ndarray:
+    """Return the probability that f* ~ N(mean, var) is above a threshold, with an axis in front."""
+    sd = np.sqrt(np.maximum(var, np.finfo(float).tiny))
+    return np.asarray(ndtr((mean - threshold) / sd))[None]
 
 
 def unwrap_single(results: list[Any]) -> Any:

@@ -55,7 +55,9 @@ def check_seed(value: Any) -> np.random.RandomState:
         ) from None
 
 
-def _make_component(name: str, value: Any, known: Mapping[str, type], base: type) -> Any:
+def _make_component(
+    name: str, value: Any, known: Mapping[str, Callable[[], Any]], base: type
+) -> Any:
     """Return a new object of the class that a string names, or the given object of that class."""
     if isinstance(value, str) and value in known:
         return known[value]()
@@ -66,7 +68,7 @@ def _make_component(name: str, value: Any, known: Mapping[str, type], base: type
     )
 
 
-def resolve_likelihood(value: Any, known: Mapping[str, type[Likelihood]]) -> Likelihood:
+def resolve_likelihood(value: Any, known: Mapping[str, Callable[[], Likelihood]]) -> Likelihood:
     """Return the likelihood that `likelihood` names."""
     likelihood: Likelihood = _make_component("likelihood", value, known, Likelihood)
     if not likelihood.log_concave and isinstance(likelihood.bend(np.zeros(1)), Bend):

@@ -34,7 +34,14 @@ from ..likelihoods.ordinal import OrdinalProbit
 from ..likelihoods.student_t import StudentT
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
-from .lengths import column_widths, length_bounds, period_bounds, root_mean_square, size_of_rows, spread_of_rows
+from .lengths import (
+    column_widths,
+    length_bounds,
+    period_bounds,
+    root_mean_square,
+    size_of_rows,
+    spread_of_rows,
+)
 from .prior_table import PriorTable
 from .shrinkage import SHRINKAGE
 

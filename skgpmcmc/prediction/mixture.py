@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
 
 from .._typing import FloatArray
+from ..likelihoods.base import Likelihood
 from ..model.joint import LatentGP
-from ..parallel.threads import one_thread
-from .predictor import Predictor, broadcast_to_rows, ignore_overflow, split_into_batches
-from .quantiles import find_quantiles, make_components
+from .predictor import ITSELF, Predictor, find_mixture_quantiles
 from .summary import LatentFunction
 
 
@@ -100,25 +99,20 @@ class PredictorMixture:
         probabilities: Sequence[float],
         X_new: FloatArray,
         offset: FloatArray | float = 0.0,
+        encoded_zero: FloatArray | float = 0.0,
     ) -> FloatArray:
         """Posterior predictive quantiles of targets that are numbers; (k, m)."""
-        offset = broadcast_to_rows(offset, X_new)
-        counts = self.model.likelihood.counts
-        batches = [split_into_batches(own.model.covariance, X_new) for own in self.members]
-        found = []
-        with one_thread(), ignore_overflow():
-            for batch in zip(*batches, strict=True):
-                components = [
-                    component._replace(share=weight * component.share)
-                    for own, weight, (rows, X) in zip(
-                        self.members, self.weights, batch, strict=True
-                    )
-                    for component in make_components(own, X, offset[rows])
-                ]
-                found.append(find_quantiles(components, probabilities, counts=counts))
-        quantiles = np.concatenate(found, axis=1)
-        self.members[0].refuse_overflow("The quantile", quantiles, X_new)
-        return quantiles
+        return find_mixture_quantiles(
+            self.members, self.weights, probabilities, X_new, offset, encoded_zero=encoded_zero
+        )
+
+    def latent_quantiles(
+        self, probabilities: Sequence[float], X_new: FloatArray, offset: FloatArray | float = 0.0
+    ) -> FloatArray:
+        """Posterior quantiles of f* plus the offset; (k, m)."""
+        return find_mixture_quantiles(
+            self.members, self.weights, probabilities, X_new, offset, law=ITSELF
+        )
 
     def sample_latent(
         self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
@@ -137,10 +131,11 @@ class PredictorMixture:
         n_draws: int,
         rng: np.random.Generator,
         offset: FloatArray | float = 0.0,
+        at_new_rows: Callable[[Likelihood], Likelihood] = Likelihood.at_new_rows,
     ) -> FloatArray:
         """Joint draws of targets at all rows of X_new, which share model, theta and f*."""
         parts = [
-            own.sample_targets(X_new, n, rng, offset)
+            own.sample_targets(X_new, n, rng, offset, at_new_rows)
             for own, n in zip(self.members, self._allocate(n_draws, rng), strict=True)
             if n
         ]

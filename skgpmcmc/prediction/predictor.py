@@ -11,7 +11,7 @@ the density is below all numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -20,6 +20,8 @@ import joblib
 import numpy as np
 
 from .._typing import FloatArray, IntArray
+from ..likelihoods.base import Likelihood
+from ..likelihoods.gaussian import Gaussian
 from ..model.covariance import Covariance, CrossCovariance
 from ..model.prior import Conditional
 from ..parallel.threads import one_thread
@@ -46,8 +48,8 @@ _ROW_BATCH = 1000
 _NEARLY_ONE = 1.0 - 1e-9
 #: Most distances between new and training rows that are kept from one theta to the next (40 MB).
 _MAX_DISTANCES = 5_000_000
-
-
+#: Law of a target that is the latent value itself.
+ITSELF = Gaussian(noise_scale=0.0, fixed=True)
 #: Context without warnings about numbers that `Predictor.refuse_overflow` looks for.
 ignore_overflow = partial(np.errstate, over="ignore", invalid="ignore")
 
@@ -148,24 +150,23 @@ class Predictor(WeightedDraws):
         probabilities: Sequence[float],
         X_new: FloatArray,
         offset: FloatArray | float = 0.0,
+        encoded_zero: FloatArray | float = 0.0,
     ) -> FloatArray:
         """Posterior predictive quantiles of targets that are numbers; (k, m).
 
-        Of counts the least that has at least the probability at or below it. Where f is not
-        integrated out, some of what it is averaged over stands for the rest.
+        Of counts the least that has at least the probability at or below it; `encoded_zero` is how
+        the likelihood encodes a count of zero. Where f is not integrated out, some of what it is
+        averaged over stands for the rest.
         """
-        from .quantiles import find_quantiles, make_components
+        return find_mixture_quantiles(
+            [self], np.ones(1), probabilities, X_new, offset, encoded_zero=encoded_zero
+        )
 
-        offset = broadcast_to_rows(offset, X_new)
-        counts = self.model.likelihood.counts
-        with one_thread(), ignore_overflow():
-            by_batch = [
-                find_quantiles(make_components(self, X, offset[rows]), probabilities, counts=counts)
-                for rows, X in split_into_batches(self.model.covariance, X_new)
-            ]
-        quantiles = np.concatenate(by_batch, axis=1)
-        self.refuse_overflow("The quantile", quantiles, X_new)
-        return quantiles
+    def latent_quantiles(
+        self, probabilities: Sequence[float], X_new: FloatArray, offset: FloatArray | float = 0.0
+    ) -> FloatArray:
+        """Posterior quantiles of f* plus the offset; (k, m)."""
+        return find_mixture_quantiles([self], np.ones(1), probabilities, X_new, offset, law=ITSELF)
 
     def latent_covariance(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and covariance of f* at all rows; (m,) and (m, m).
@@ -212,14 +213,18 @@ class Predictor(WeightedDraws):
         n_draws: int,
         rng: np.random.Generator,
         offset: FloatArray | float = 0.0,
+        at_new_rows: Callable[[Likelihood], Likelihood] = Likelihood.at_new_rows,
     ) -> FloatArray:
-        """Joint draws of targets at all rows of X_new, which share theta and f*; (n_draws, m)."""
+        """Joint draws of targets at all rows of X_new, which share theta and f*; (n_draws, m).
+
+        `at_new_rows` returns the likelihood of the new rows from that of the training rows.
+        """
         chosen = self._resample(n_draws, rng)
         f = (self._sample_latent(X_new, chosen, rng) + offset).reshape(n_draws, -1)
         likelihoods = (self.model.likelihood_at(self.theta[draw]) for draw in chosen)
         with ignore_overflow():
             laws = zip(likelihoods, f, strict=True)
-            targets = np.stack([law.at_new_rows().sample(row, rng) for law, row in laws])
+            targets = np.stack([at_new_rows(law).sample(row, rng) for law, row in laws])
         self.refuse_overflow("A draw of the target", targets, X_new)
         return targets
 
@@ -326,6 +331,43 @@ class Predictor(WeightedDraws):
                 for task in tasks
             )
             return np.asarray(summary.combine.reduce(list(by_task), axis=0))
+
+
+def find_mixture_quantiles(
+    members: Sequence[Predictor],
+    weights: FloatArray,
+    probabilities: Sequence[float],
+    X_new: FloatArray,
+    offset: FloatArray | float = 0.0,
+    *,
+    encoded_zero: FloatArray | float = 0.0,
+    law: Likelihood | None = None,
+) -> FloatArray:
+    """Return quantiles of the mixture of some predictors, with weights that add up to one; (k, m).
+
+    With `law` targets have this likelihood, whatever that of the models.
+    """
+    from .quantiles import find_quantiles, make_components
+
+    offset = broadcast_to_rows(offset, X_new)
+    zero = broadcast_to_rows(encoded_zero, X_new)
+    counts = (law or members[0].model.likelihood).counts
+    batches = [split_into_batches(own.model.covariance, X_new) for own in members]
+    found = []
+    with one_thread(), ignore_overflow():
+        for batch in zip(*batches, strict=True):
+            rows = batch[0][0]
+            components = [
+                component._replace(share=weight * component.share)
+                for own, weight, (_, X) in zip(members, weights, batch, strict=True)
+                for component in make_components(own, X, offset[rows], law)
+            ]
+            found.append(
+                find_quantiles(components, probabilities, counts=counts, encoded_zero=zero[rows])
+            )
+    quantiles = np.concatenate(found, axis=1)
+    members[0].refuse_overflow("The quantile", quantiles, X_new)
+    return quantiles
 
 
 def split_into_batches(

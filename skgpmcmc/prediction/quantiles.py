@@ -66,7 +66,11 @@ class Component(NamedTuple):
 
 
 def find_quantiles(
-    components: Sequence[Component], probabilities: Sequence[float], *, counts: bool
+    components: Sequence[Component],
+    probabilities: Sequence[float],
+    *,
+    counts: bool,
+    encoded_zero: FloatArray | float = 0.0,
 ) -> FloatArray:
     """Return quantiles of targets at the rows of a batch.
 
@@ -78,19 +82,22 @@ def find_quantiles(
         Between 0 and 1.
     counts : bool
         Whether targets are counts.
+    encoded_zero : ndarray of shape (m,), or float
+        How the likelihood encodes a count of zero; of others it is that plus the count.
 
     Returns
     -------
     ndarray of shape (k, m)
-        On the scale of encoded targets.
+        Counts, or on the scale of encoded targets.
     """
+    zero = np.broadcast_to(encoded_zero, len(components[0].var))
     center = np.mean([c.mean.mean(axis=1) for c in components], axis=0)
     spread = np.max([np.sqrt(c.var) + 1.0 for c in components], axis=0)
 
     def cdf(y: FloatArray, row: FloatArray) -> FloatArray:
         """Return the probability that a target is at most y in some rows."""
         at = row.astype(np.intp)
-        return np.asarray(sum(component.cdf(y, at) for component in components))
+        return np.asarray(sum(component.cdf(zero[at] + y, at) for component in components))
 
     def gap(place: FloatArray, row: FloatArray, probability: FloatArray) -> FloatArray:
         """Return the distribution function at a place, minus a probability."""
@@ -115,18 +122,22 @@ def find_quantiles(
 
 
 def make_components(
-    draws: WeightedDraws, X: FloatArray | CrossCovariance, offset: FloatArray
+    draws: WeightedDraws,
+    X: FloatArray | CrossCovariance,
+    offset: FloatArray,
+    law: Likelihood | None = None,
 ) -> list[Component]:
     """Return the distributions of targets at rows X (m, d), where `offset` (m,) is added to f*.
 
-    Each has at most an equal share of the terms.
+    Each has at most an equal share of the terms. With `law` targets have this likelihood, whatever
+    that of the draws.
     """
     components = []
     at_theta = group_equal_rows(draws.theta)
     n_terms = -(-_TERMS // len(at_theta))
     for group in map(draws.group, at_theta):
         rng = make_stream(group.theta, draws.strategy.seed, _OF_QUANTILES)
-        likelihood = draws.model.likelihood_at(group.theta).at_new_rows()
+        likelihood = law or draws.model.likelihood_at(group.theta).at_new_rows()
         for part in draws.parts(group):
             mean, var = part.conditional.predict(X)
             share = np.exp(part.log_weight) / draws.total

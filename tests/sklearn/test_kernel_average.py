@@ -239,6 +239,7 @@ def test_draws_do_not_depend_on_the_number_of_workers():
     assert_array_equal(one.predict(Z), two.predict(Z))
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_warm_start_adds_draws_to_every_member():
     found = estimator(BayesianGPRegressor, FREE, target_ess=None, n_draws=50, max_rhat=2.0)
     first = [own.theta_samples_ for own in found.fit(X, Y).estimators_]

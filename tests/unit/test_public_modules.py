@@ -8,6 +8,7 @@ import pytest
 import skgpmcmc
 
 ESTIMATORS = [
+    "BayesianGPBinomialRegressor",
     "BayesianGPClassifier",
     "BayesianGPOrdinalClassifier",
     "BayesianGPPoissonRegressor",

@@ -1,0 +1,114 @@
+"""Successes in trials: against SciPy's distributions, and against sums over single trials."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+from scipy.integrate import quad
+from scipy.special import expit, ndtr, polygamma
+
+from skgpmcmc.likelihoods import BetaBinomial, Binomial
+from skgpmcmc.likelihoods.binomial import MOST_TRIALS, _trigamma, decode, encode
+from skgpmcmc.testing import check_likelihood
+
+from ...helpers import in_one_test
+
+F = np.linspace(-3.0, 3.0, 13)
+N = 7
+TARGETS = encode(np.array([0, 2, 7]), N)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        Binomial(trials=float(N)),
+        Binomial("logit", trials=float(N)),
+        BetaBinomial(2.0, trials=float(N)),
+    ],
+    ids=["probit", "logit", "beta"],
+)
+def test_likelihoods_of_successes_pass_the_public_check(likelihood):
+    check_likelihood(likelihood, TARGETS)
+
+
+def test_encoded_targets_hold_both_numbers_exactly():
+    trials = np.array([1, 3, 5000, MOST_TRIALS])
+    for successes in (0 * trials, trials // 2, trials):
+        k, n = decode(encode(successes, trials))
+        assert_array_equal(k, successes)
+        assert_array_equal(n, trials)
+
+
+def test_only_possible_numbers_are_legal():
+    y = np.array([encode(0, 1), encode(4, 3), encode(1.5, 3), 2.0, np.nan, -1.0, encode(3, 3)])
+    assert_array_equal(Binomial().legal(y), [True, False, False, False, False, False, True])
+
+
+@in_one_test("link, p", [("probit", ndtr(F)), ("logit", expit(F))])
+def test_binomial_probabilities_are_those_of_scipy(link, p):
+    for k, n in [(0, 1), (1, 1), (3, 9), (40, 5000), (10**6, 10**6)]:
+        found = Binomial(link).log_prob(encode(k, n), F)
+        assert_allclose(found, stats.binom.logpmf(k, n, p), rtol=1e-8, atol=1e-8)
+
+
+def test_beta_binomial_probabilities_are_those_of_scipy():
+    for k, n, s in [(0, 1, 2.0), (3, 9, 0.3), (40, 500, 25.0), (9, 9, 1e4)]:
+        found = BetaBinomial(s).log_prob(encode(k, n), F)
+        expected = stats.betabinom.logpmf(k, n, s * ndtr(F), s * ndtr(-F))
+        assert_allclose(found, expected, rtol=1e-7, atol=1e-7)
+
+
+def test_beta_binomial_has_finite_derivatives_where_probabilities_underflow():
+    far = np.array([-200.0, -45.0, 45.0, 200.0])
+    found = BetaBinomial(3.0).derivatives(encode(2, 5), far)
+    assert np.isfinite(found).all()
+    assert np.isfinite(BetaBinomial(3.0).fisher_information(far)).all()
+
+
+@in_one_test("likelihood", [Binomial(), Binomial("logit"), BetaBinomial(50.0)])
+def test_tilted_moments_of_a_million_trials_are_those_of_adaptive_quadrature(likelihood):
+    y = np.array([encode(30_000, 10**6)])
+    mean, var = np.array([-1.2]), np.array([0.7])
+    found = likelihood.tilted_moments(y, mean, var)
+    grid = np.linspace(-6.0, 3.0, 200_001)
+
+    def height(f):
+        of_gaussian = stats.norm.logpdf(f, mean[0], np.sqrt(var[0]))
+        return likelihood.log_prob(y[0], np.asarray(f)) + of_gaussian
+
+    heights = height(grid)
+    top, mode = heights.max(), grid[heights.argmax()]
+    near = grid[heights > top - 40.0]
+    ends = near[0] - 1e-3, near[-1] + 1e-3
+    mass = quad(lambda f: np.exp(height(f) - top), *ends, points=[mode], limit=300)[0]
+    first = quad(lambda f: (f - mode) * np.exp(height(f) - top), *ends, points=[mode], limit=300)[0]
+    assert found.log_z[0] == pytest.approx(top + np.log(mass), abs=1e-6)
+    tilted_mean = mean[0] + var[0] * found.alpha[0]
+    assert tilted_mean == pytest.approx(mode + first / mass, abs=1e-6)
+
+
+@in_one_test("likelihood", [Binomial(), Binomial("logit")])
+def test_distribution_function_of_counts_adds_up_their_probabilities(likelihood):
+    mean = np.array([[-0.5], [1.5]])
+    var = np.array([[0.4], [2.0]])
+    total = np.zeros((2, 1))
+    for k in range(N + 1):
+        y = np.full((2, 1), encode(k, N))
+        total += np.exp(likelihood.log_predictive(y, mean, var))
+        assert_allclose(likelihood.predictive_cdf(y, mean, var), total, atol=1e-6)
+        assert_allclose(likelihood.predictive_cdf(y + 0.5, mean, var), total, atol=1e-6)
+
+
+def test_rows_keep_their_trials():
+    likelihood = Binomial(trials=np.array([3.0, 5.0, 8.0]))
+    some = likelihood.of_rows(np.array([2, 0]))
+    assert_array_equal(some.trials, [8.0, 3.0])
+    assert_array_equal(likelihood.row_data(3), [[3.0], [5.0], [8.0]])
+    assert likelihood.at_new_rows().trials == 1.0
+    _, n = decode(some.sample(np.zeros(2), np.random.default_rng(0)))
+    assert_array_equal(n, [8.0, 3.0])
+
+
+def test_trigamma_function_is_that_of_scipy():
+    x = np.geomspace(1.0, 1e6, 200)
+    assert_allclose(_trigamma(x), polygamma(1, x), rtol=1e-13)
