@@ -31,6 +31,8 @@ _AFTER = "after"
 _PAIRED = ", paired"
 #: Label of the runs with which those with another value of a number are compared.
 _AS_THEY_WERE = "numbers"
+#: End of labels of runs with another value that are compared with the runs after instead.
+_OF_AFTER = ", of the version after"
 
 
 def default_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
@@ -120,11 +122,11 @@ def number_lines(options: Path = OPTIONS, results: Path = DEFAULT) -> list[str]:
 
 def _with_another(name: str, results: dict[str, Any]) -> list[str]:
     """What fits with another value of a number took, compared with the same fits as they are."""
-    usual = results.get(_AS_THEY_WERE, {})
     labels = [label for label in results if label.startswith(f"{name} = ")]
     if not labels:
         return ["", "", "", ""]
     label = labels[0]
+    usual = results.get(_AFTER if label.endswith(_OF_AFTER) else _AS_THEY_WERE, {})
     pairs = [
         (runs, {seed: usual[problem][seed] for seed in runs})
         for problem, runs in results[label].items()
@@ -132,7 +134,8 @@ def _with_another(name: str, results: dict[str, Any]) -> list[str]:
     seconds = _mean_log_ratio(pairs, "seconds_to_400", np.mean)
     draws = _mean_log_ratio(pairs, "per_evaluation", np.min)
     stay = max(run["longest_stay"] for runs, _ in pairs for run in runs.values())
-    return [label.removeprefix(f"{name} = "), two(seconds), two(draws), str(stay)]
+    value = label.removeprefix(f"{name} = ").removesuffix(_OF_AFTER)
+    return [value, two(seconds), two(draws), str(stay)]
 
 
 def _mean_log_ratio(

@@ -174,7 +174,7 @@ class Binomial(SuccessLikelihood):
         k, n = decode(np.asarray(y, dtype=float))
         whole = np.minimum(np.floor(k), n)
         low, high = (
-            self.latent_value(betaincinv(whole + 1.0, np.maximum(n - whole, 0.5), p))
+            self.latent_value(np.asarray(betaincinv(whole + 1.0, np.maximum(n - whole, 0.5), p)))
             for p in (DECREASING_TAIL, 1.0 - DECREASING_TAIL)
         )
 
