@@ -3,7 +3,7 @@
 Run as ``python -m benchmarks.public_record --part uci simulators [--jobs 2]``, with
 ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. Every fit is a row of ``results/public_record.csv``;
 those that are there are not made again. ``--table`` prints what there is, ``--save`` also writes
-the summary to ``results/public_record.json``.
+the summary to ``results/public_record.json`` and draws ``results/public_record.png``.
 
 *uci*: five data sets with the twenty splits of Hernandez-Lobato & Adams (2015); with more than 500
 training rows, the first five. Log densities are in the units of the targets, as they
@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -295,6 +295,34 @@ def show(summaries: Iterable[dict[str, Any]]) -> None:
     print_table(head, lines)
 
 
+def draw(summaries: Sequence[dict[str, Any]]) -> None:
+    """Draw the interval scores of the simulators as shares of those of scikit-learn's optimum."""
+    import matplotlib.pyplot as plt
+
+    colors = {"default, ARD": "#0072B2", "average, ARD": "#E69F00"}  # of Okabe and Ito
+    of = {
+        (own["data"], own["d"], own["method"]): own["interval_score"]
+        for own in summaries
+        if own["part"] == "simulators"
+    }
+    places = [(name, d) for d in DIMENSIONS for name in SIMULATORS]
+    fig, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
+    for shift, (method, color) in zip((-0.16, 0.16), colors.items(), strict=True):
+        ratios = [of[(*place, method)] / of[(*place, "scikit-learn's optimum")] for place in places]
+        height = np.arange(len(places)) + shift
+        ax.plot(ratios, height, "o", color=color, label=method)
+    ax.axvline(1.0, color="black", lw=0.8)
+    ax.set_yticks(np.arange(len(places)), [f"{name}, d = {d}" for name, d in places])
+    ax.invert_yaxis()
+    ax.set_xscale("log")
+    ticks = (0.0625, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set_xlabel("interval score / that of scikit-learn's optimum; less is better")
+    ax.legend(loc="lower left")
+    fig.savefig(RESULTS / "public_record.png", dpi=120)
+
+
 def main() -> None:
     """Run what is missing, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
@@ -309,6 +337,7 @@ def main() -> None:
     show(summaries)
     if args.save:
         save("public_record", {"covered": COVERED, "published": DROPOUT}, summaries)
+        draw(summaries)
 
 
 if __name__ == "__main__":

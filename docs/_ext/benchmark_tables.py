@@ -821,6 +821,32 @@ def _default_kernel(documents: Sequence[dict[str, Any]], part: str) -> list[str]
     return list_table(part, [*head, "seconds"], rows)
 
 
+def _public_record(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Scores of regression on simulators, beside the optimum of scikit-learn."""
+    (document,) = documents
+    if part == "settings":
+        return provenance(document)
+    of = {(own["data"], own["d"], own["method"]): own for own in document["results"]}
+    methods = list(dict.fromkeys(key[2] for key in of))
+    rows = []
+    for data, d in dict.fromkeys(key[:2] for key in of):
+        scores = {m: of[data, d, m]["interval_score"] for m in methods}
+        best = min(scores.values())
+        marks = {m: "**" if score == best else "" for m, score in scores.items()}
+        rows.append(
+            [
+                data,
+                str(d),
+                *(f"{marks[m]}{two(scores[m])}{marks[m]}" for m in methods),
+                *(decimals(of[data, d, m]["coverage"], 2) for m in methods),
+                *(decimals(of[data, d, m]["seconds"], 1) for m in methods[:2]),
+            ]
+        )
+    head = ["function", "inputs", *(f"interval score: {m}" for m in methods)]
+    head += [f"coverage: {m}" for m in methods] + [f"seconds: {m}" for m in methods[:2]]
+    return list_table("", head, rows)
+
+
 #: Which function makes the tables of a benchmark whose name starts so.
 _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "sampling_": _sampling,
@@ -848,6 +874,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "concurrency": concurrency,
     "memory": memory,
     "default_kernel": _default_kernel,
+    "public_record": _public_record,
     "default": default_fits,
     "many_lengths": many_lengths,
     "pseudo_marginal_": pseudo_marginal,

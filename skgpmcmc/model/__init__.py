@@ -9,6 +9,7 @@ from .default_priors import (
     paper_prior,
     period_positions,
 )
+from .fixed import FixedCovariance
 from .hyperpriors import HyperPrior
 from .joint import GPState, LatentGP
 from .kernels import check_kernel, smooth_kernel, variance_position
@@ -28,6 +29,7 @@ __all__ = [
     "CrossCovariance",
     "EigenGP",
     "ExtraTargets",
+    "FixedCovariance",
     "GPState",
     "GaussianPrior",
     "HyperPrior",
