@@ -148,7 +148,7 @@ SIMULATORS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "Rosenbrock": rosenbrock,
 }
 DIMENSIONS = (4, 10)
-N_DESIGNS = 5
+N_DESIGNS = 4
 N_TESTED = 1000
 
 
