@@ -570,7 +570,6 @@ IN_WORDS = [
     (SET_UP.temperature(1), 2.5, "1 / (1 + 1.5 / p)"),
     (SET_UP.most_rounds, 12, "after twelve batches at most"),
     (SET_UP.usable_acceptance, 0.25, "(a predicted acceptance rate below a quarter,"),
-    (SET_UP.most_draws, 4096, "the number of latent values or 4096, whichever is more"),
     (SET_UP.first_length_scale, 4.0, "begin at four of the posterior's standard"),
     (_N_BURN_IN, 10, "makes ten iterations"),
     (_N_BURN_IN, 10, "ten iterations are discarded"),
@@ -619,7 +618,7 @@ def test_pages_state_the_committed_constants_of_the_set_up():
         f"evaluation: {options.n_pooled} independence candidates",
         f"is {PseudoMarginal().noise} for every model",
         f"N is at least {options.fewest_draws}, and at most",
-        f"latent values or {options.n_draws}, whichever is more",
+        f"latent values or {options.most_draws}, whichever is more",
         f"within {len(sequential._BIN_PROBABILITY)} bins of",
         f"{sequential._ENDS[1] - sequential._ENDS[0]:.1f} standard",
     ]

@@ -204,7 +204,7 @@ def test_predicted_acceptance_is_the_average_over_all_pairs_of_states():
 
 @in_one_test(
     ("acceptance", "trusted"),
-    [(0.0, False), (0.3, False), (0.9, True)],
+    [(0.0, False), (0.2, False), (0.9, True)],
     ids=["none", "low", "high"],
 )
 def test_starts_far_from_modes_need_a_good_emulator(acceptance, trusted):

@@ -108,12 +108,12 @@ def test_expected_acceptance_does_not_refine_the_emulator():
 
 @in_one_test(
     ("n_accepted", "n_made", "expected"),
-    [(0, 0, False), (0, 7, False), (0, 8, True), (90, 200, False), (60, 200, True)],
+    [(0, 0, False), (0, 18, False), (0, 19, True), (45, 200, False), (28, 200, True)],
 )
-def test_refinement_needs_an_acceptance_improbable_at_half_of_the_prediction(
+def test_refinement_needs_an_acceptance_improbable_at_a_quarter_of_the_prediction(
     n_accepted, n_made, expected
 ):
-    """At a prediction of 0.9, what would have a probability of a hundredth at half of that."""
+    """At a prediction of 0.9, what would have a probability of a hundredth at a quarter of that."""
     counts = ChainCounts()
     counts.n_steps["rotation"], counts.n_accepted["rotation"] = n_made, n_accepted
     counts.n_steps["random walk"] = 1000
