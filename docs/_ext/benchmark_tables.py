@@ -813,12 +813,11 @@ def _default_kernel(documents: Sequence[dict[str, Any]], part: str) -> list[str]
             f"{own['difference_all']:+.3f} ± {own['error_all']:.3f}",
             f"{own['better_on']} of {own['n_data']}",
             f"{own['worst_difference']:+.3f} ({own['worst_data']})",
-            two(own["seconds"]),
         ]
         for own in document["results"][part]
     ]
     head = ["model", "fits", "n = 20", "n = 50", "n = 100", "minus RBF", "better on", "worst set"]
-    return list_table(part, [*head, "seconds"], rows)
+    return list_table(part, head, rows)
 
 
 def _public_record(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
