@@ -21,7 +21,7 @@ from rst_tables import decimals, list_table, provenance, two
 from set_up_tables import SetUpNumbers, default_fits, many_lengths
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
-from study_tables import classifiers, pseudo_marginal
+from study_tables import classifiers, classifiers_default, pseudo_marginal
 
 from skgpmcmc.compare import PLAIN_NAMES, MethodOutcome, conclusion
 
@@ -877,6 +877,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "default": default_fits,
     "many_lengths": many_lengths,
     "pseudo_marginal_": pseudo_marginal,
+    "classifiers_default": classifiers_default,
     "classifiers": classifiers,
 }
 

@@ -13,14 +13,14 @@ from rst_tables import decimals, list_table, provenance
 PRINTED = Path(__file__).resolve().parents[2] / "benchmarks" / "papers"
 #: Scores of which less is better.
 SMALL = ("log_loss", "brier", "calibration_error")
-#: The default is compared with the best of these.
-GP = ("default", "RBF", "papers' priors", "PM EP (64)", "ARD", "MCMC EP", "EP ML")
-GP += ("scikit-learn GPC",)
+#: Method that others are compared with.
+REFERENCE = "RBF"
+#: The reference is compared with the best of these.
+GP = (REFERENCE, "papers' priors", "PM EP (64)", "ARD", "MCMC EP", "EP ML", "scikit-learn GPC")
 OTHERS = ("SVM", "logistic regression", "random forest", "random forest, isotonic")
 OTHERS += ("boosting", "boosting, sigmoid")
-#: Methods of the first table of a score; those of the second one, beside the default, are the rest.
-#: PM EP (64) has the posterior of the papers' priors.
-MAIN = (*(method for method in GP if method != "PM EP (64)"), "SVM")
+#: Methods of the first table of a score; the rest are in the second one, beside the reference.
+MAIN = (*GP, "SVM")
 #: Largest training set that the comparison is about.
 FEW_ROWS = 100
 
@@ -185,7 +185,7 @@ def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         return _convergence(of, methods)
     others = part.endswith("_others")
     part = part.removesuffix("_others")
-    shown_in = {"default", *GP, *OTHERS} - set(MAIN[1:]) if others else set(MAIN)
+    shown_in = {REFERENCE, *GP, *OTHERS} - set(MAIN[1:]) if others else set(MAIN)
     methods = [m for m in methods if m in shown_in]
     if part == "seconds":
         return list_table("", ["data", "rows", *methods], _seconds(of, places, methods))
@@ -195,7 +195,7 @@ def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     for place in places:
         cells = {m: of[(*place, m)] for m in methods if (*place, m) in of}
         if differences:
-            shown = {m: _difference(row, score) for m, row in cells.items() if m != "default"}
+            shown = {m: _difference(row, score) for m, row in cells.items() if m != REFERENCE}
         else:
             most = max(row["repeats"] for row in cells.values())
             whole = [m for m, row in cells.items() if row["repeats"] == most]
@@ -207,17 +207,42 @@ def classifiers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return list_table("", ["data", "rows", *(methods[1:] if differences else methods)], body)
 
 
+def classifiers_default(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Log losses of the default, and of others on the same training sets."""
+    (document,) = documents
+    methods = list(document["results"][-1]["log_loss"])
+    body = []
+    for row in document["results"]:
+        losses = row["log_loss"]
+        best = min(losses, key=losses.__getitem__)
+        errors = row.get("errors", {})
+        cells = []
+        for method in methods:
+            text = decimals(losses[method], 3)
+            text = f"**{text}**" if method == best else text
+            gap = losses[method] - losses[methods[0]]
+            said = f" ({gap:+.3f} ± {errors[method]:.3f})" if method in errors else ""
+            cells.append(text + said)
+        place = [
+            row["data"],
+            "" if row["n"] is None else str(row["n"]),
+            str(row.get("repeats", "")),
+        ]
+        body.append([*place, *cells])
+    return list_table("", ["data", "rows", "training sets", *methods], body)
+
+
 def _incomplete(
     of: Mapping[Any, Any], places: Sequence[tuple[str, int]], methods: Sequence[str]
 ) -> list[str]:
-    """Say where a method has fewer training sets than the default, on data that it was tried on."""
+    """Say where a method has fewer training sets than RBF, on data that it was tried on."""
     lines = []
     for method in methods:
         tried = {data for data, _, name in of if name == method}
         where = []
         for data, n in places:
             done = of.get((data, n, method), {}).get("repeats", 0)
-            whole = of[data, n, "default"]["repeats"]
+            whole = of[data, n, REFERENCE]["repeats"]
             if data in tried and done < whole:
                 where.append(f"{data}, {n} rows ({done} of {whole})")
         if where:
@@ -258,15 +283,15 @@ def _seconds(
 
 
 def _difference(row: Mapping[str, Any], score: str) -> str:
-    """Method minus default on the same training sets, and its 95 % confidence interval."""
+    """Method minus RBF on the same training sets, and its 95 % confidence interval."""
     mean, half = row[f"{score}_difference"], row[f"{score}_interval"]
     return f"{decimals(mean, 3)} ± {decimals(half, 3)}"
 
 
 def _verdict(of: Mapping[Any, Any], places: Sequence[tuple[str, int]]) -> list[str]:
-    """Say where the default is among the best Gaussian process methods, and compare the SVM."""
+    """Say where RBF is among the best Gaussian process methods, and compare the SVM."""
     lines = []
-    few = [place for place in places if place[1] <= FEW_ROWS and (*place, "default") in of]
+    few = [place for place in places if place[1] <= FEW_ROWS and (*place, REFERENCE) in of]
     for score in ("capacity_accuracy", "log_loss"):
         sign = 1.0 if score in SMALL else -1.0
         good = []
@@ -287,7 +312,7 @@ def _verdict(of: Mapping[Any, Any], places: Sequence[tuple[str, int]]) -> list[s
         ]
         lines.append(
             f"* {score.replace('_', ' ')}, averaged over these data sets and sizes, minus that of "
-            f"the default, with its standard error: {'; '.join(shown)}."
+            f"RBF, with its standard error: {'; '.join(shown)}."
         )
     ahead, behind = set(), set()
     for name in sorted({place[0] for place in few}):
@@ -303,7 +328,7 @@ def _verdict(of: Mapping[Any, Any], places: Sequence[tuple[str, int]]) -> list[s
 def _mean_difference(
     of: Mapping[Any, Any], places: Sequence[tuple[str, int]], method: str, score: str
 ) -> tuple[float, float]:
-    """Mean of the differences to the default over places, and its 95 % interval; 0 if none."""
+    """Mean of the differences to RBF over places, and its 95 % interval; 0 if none."""
     rows = [of[(*place, method)] for place in places if (*place, method) in of]
     if not rows:
         return 0.0, 0.0
