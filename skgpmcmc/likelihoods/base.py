@@ -91,6 +91,9 @@ class Likelihood(ABC):
     counts : bool
         Whether targets are nonnegative integers. `predictive_cdf` then increases between integers
         too.
+    largest_log_count : float
+        Quantiles of counts are looked for up to exp of this number, less one. Up to the default,
+        far beyond all counts that can be told apart, SciPy's distribution functions are numbers.
     targets : str
         Description of the valid targets in messages.
     n_functions : int
@@ -102,6 +105,7 @@ class Likelihood(ABC):
     steep: ClassVar[bool] = False
     quadratic: ClassVar[bool] = False
     counts: ClassVar[bool] = False
+    largest_log_count: ClassVar[float] = 230.0
     targets: ClassVar[str] = "finite numbers"
     n_functions: ClassVar[int] = 1
 

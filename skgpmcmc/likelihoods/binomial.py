@@ -56,6 +56,8 @@ class SuccessLikelihood(Likelihood):
     link: str
 
     targets: ClassVar[str] = "integers from 0 to the number of trials"
+    # Larger counts would run into the number of trials of an encoded target.
+    largest_log_count: ClassVar[float] = float(np.log(MOST_TRIALS))
 
     def legal(self, y: FloatArray) -> BoolArray:
         """Return where successes are integers from zero to the trials, of which there is one."""
@@ -126,6 +128,11 @@ class Binomial(SuccessLikelihood):
     name: ClassVar[str] = "binomial"
     log_concave: ClassVar[bool] = True
     counts: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        """Refuse an unknown link."""
+        if self.link not in ("probit", "logit"):
+            raise ValueError(f"link must be 'probit' or 'logit'; got {self.link!r}.")
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Return log C(n, k) + k log p + (n - k) log(1 - p)."""
@@ -270,7 +277,8 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
             one, two = self._psi_gaps(count, f, sign)
             three = self._third_psi_gap(count, f, sign)
             value = value + np.where(count > 0.0, 1.0 + a * one, 0.0)
-            slope, bent = sign * g, -sign * f * g
+            slope = sign * g
+            bent = -f * slope
             first = first + slope * (one + a * two)
             second = second + bent * (one + a * two) + slope**2 * (2.0 * two + a * three)
         shape = np.broadcast_shapes(np.shape(y), np.shape(f))

@@ -22,9 +22,6 @@ _OF_QUANTILES = 2
 _TERMS_PER_CALL = 5000
 #: Relative error of a probability; where the quantile is zero nothing else would end the search.
 _QUANTILE_TOLERANCE = 1e-9
-#: exp of this is the largest count that is looked for: up to there SciPy's distribution functions
-#: are numbers, far beyond all counts that can be told apart.
-_MOST_LOG_COUNT = 230.0
 #: Roots this near above an integer, relative to it, are that integer.
 _NEAR_INTEGER = 1e-9
 
@@ -91,6 +88,7 @@ def find_quantiles(
         Counts, or on the scale of encoded targets.
     """
     zero = np.broadcast_to(encoded_zero, len(components[0].var))
+    largest = components[0].likelihood.largest_log_count
     center = np.mean([c.mean.mean(axis=1) for c in components], axis=0)
     spread = np.max([np.sqrt(c.var) + 1.0 for c in components], axis=0)
 
@@ -104,7 +102,7 @@ def find_quantiles(
         if not counts:
             return cdf(place, row) - probability
         # Counts are looked for on the scale of f, and what is below zero stands for zero.
-        at_most = cdf(np.expm1(np.clip(place, 0.0, _MOST_LOG_COUNT)), row)
+        at_most = cdf(np.expm1(np.clip(place, 0.0, largest)), row)
         return at_most * np.exp(np.minimum(place, 0.0)) - probability
 
     every = np.arange(len(center), dtype=float)

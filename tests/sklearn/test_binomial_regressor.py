@@ -122,6 +122,15 @@ def test_numbers_of_successes_have_the_moments_of_their_draws(fitted):
     assert_allclose(np.exp(log_p), proba[np.arange(12), Y], rtol=1e-8)
 
 
+def test_quantiles_of_millions_of_successes_are_those_of_the_probability(fitted):
+    """Counts that are looked for must not run into the trials of an encoded target."""
+    n = np.full(12, 5e7)
+    shares = (0.05, 0.5, 0.95)
+    _, of_p = fitted.predict(X, return_quantiles=shares)
+    _, of_counts = fitted.predict(X, trials=n, return_quantiles=shares)
+    assert_allclose(of_counts / n, of_p, atol=0.01)
+
+
 def test_score_is_the_explained_share_of_the_deviance(fitted):
     assert 0.2 < fitted.score(X, Y, trials=TRIALS) < 1.0
     share = np.full(12, Y.sum() / TRIALS.sum())

@@ -99,6 +99,11 @@ def test_distribution_function_of_counts_adds_up_their_probabilities(likelihood)
         assert_allclose(likelihood.predictive_cdf(y + 0.5, mean, var), total, atol=1e-6)
 
 
+def test_unknown_link_is_refused():
+    with pytest.raises(ValueError, match="link must be 'probit' or 'logit'; got 'cloglog'"):
+        Binomial("cloglog")
+
+
 def test_rows_keep_their_trials():
     likelihood = Binomial(trials=np.array([3.0, 5.0, 8.0]))
     some = likelihood.of_rows(np.array([2, 0]))
