@@ -42,6 +42,7 @@ MAY_IMPORT_SKLEARN = {
     "model/composite.py",
     "model/covariance.py",
     "model/default_priors.py",
+    "model/fixed.py",
     "model/kernels.py",
     "model/linear.py",
     "metrics",

@@ -16,7 +16,7 @@ def row(n, method, repeats, **more):
 
 
 def test_list_of_incomplete_runs_names_method_data_and_count(shown):
-    rows = row(20, "default", 40), row(50, "default", 40), row(20, "ARD", 40), row(50, "ARD", 31)
+    rows = row(20, "RBF", 40), row(50, "RBF", 40), row(20, "ARD", 40), row(50, "ARD", 31)
     assert shown("incomplete", *rows).strip() == "* ARD: a, 50 rows (31 of 40)."
     assert shown("incomplete", *rows[:3]).strip() == "* ARD: a, 50 rows (0 of 40)."
     assert shown("incomplete", *rows[:2], row(20, "SVM", 40), row(50, "SVM", 40)).strip() == "None."
@@ -24,7 +24,7 @@ def test_list_of_incomplete_runs_names_method_data_and_count(shown):
 
 def test_table_never_marks_a_method_with_missing_training_sets_as_best(shown):
     rows = (
-        row(20, "default", 40),
+        row(20, "RBF", 40),
         row(20, "EP ML", 40, log_loss=0.4),
         row(20, "ARD", 3, log_loss=0.1),
     )
@@ -33,15 +33,15 @@ def test_table_never_marks_a_method_with_missing_training_sets_as_best(shown):
 
 
 def test_convergence_table_shows_the_worst_r_hat_and_ess(shown):
-    good = row(20, "default", 40, r_hat=1.005, ess=400.0, poor=0)
-    bad = row(50, "default", 30, r_hat=1.2, ess=12.0, poor=2)
+    good = row(20, "RBF", 40, r_hat=1.005, ess=400.0, poor=0)
+    bad = row(50, "RBF", 30, r_hat=1.2, ess=12.0, poor=2)
     text = shown("convergence", good, bad, row(20, "SVM", 40))
     words = ("70", "1.200 (a, 50 rows)", "- 12", "SVM")
     assert [text.count(word) for word in words] == [1, 1, 1, 0]
 
 
 def test_a_score_has_a_table_of_its_main_methods_and_one_of_the_others(shown):
-    rows = row(20, "default", 40), row(20, "SVM", 40), row(20, "boosting", 40, log_loss=0.4)
+    rows = row(20, "RBF", 40), row(20, "SVM", 40), row(20, "boosting", 40, log_loss=0.4)
     main, others = shown("log_loss", *rows), shown("log_loss_others", *rows)
-    assert [main.count(word) for word in ("default", "SVM", "boosting")] == [1, 1, 0]
-    assert [others.count(word) for word in ("default", "SVM", "boosting")] == [1, 0, 1]
+    assert [main.count(word) for word in ("RBF", "SVM", "boosting")] == [1, 1, 0]
+    assert [others.count(word) for word in ("RBF", "SVM", "boosting")] == [1, 0, 1]
