@@ -245,7 +245,7 @@ def compare_default(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         if row["n"] <= FULL and not row["failed"]:
             place = loss.setdefault((row["data"], row["n"]), {})
             place.setdefault(row["method"], {})[row["repeat"]] = row["log_loss"]
-    found = []
+    found: list[dict[str, Any]] = []
     squares: dict[str, list[float]] = {method: [] for method in BESIDE_NEW}
     for (data, n), of in sorted(loss.items()):
         sets = [r for r in of.get(NEW, {}) if all(r in of[method] for method in BESIDE_NEW)]
