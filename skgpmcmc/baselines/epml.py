@@ -137,7 +137,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
                 "Only binary classification is supported. y has classes "
                 f"{classes.tolist()}: use OneVsRestClassifier({type(self).__name__}(...))."
             )
-        model, approximation = self._make_model(X, targets[0])
+        model, approximation = self._make_model(X, features, targets[0])
         rng = np.random.default_rng(check.check_seed(self.random_state).randint(2**31))
         bounds = model.covariance.kernel.bounds
         draws = [model.hyperprior.sample(rng) for _ in range(self.n_restarts)]
@@ -160,12 +160,15 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
         replace_fitted(self, {**attributes, **features})
         return self
 
-    def _make_model(self, X: np.ndarray, y: np.ndarray) -> tuple[LatentGP, Approximation]:
+    def _make_model(
+        self, X: np.ndarray, features: dict[str, Any], y: np.ndarray
+    ) -> tuple[LatentGP, Approximation]:
         check_integer("n_restarts", self.n_restarts, 0)
         require_memory("A fit", len(X), _N_MATRICES)
         likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
         approximation = check.make_approximation(self.approximation)
-        kernel = check.resolve_kernel(self.kernel, self.ard, X, smooth_kernel)
+        of_columns = features.get("feature_names_in_"), features.get("_text_levels")
+        kernel = check.resolve_kernel(self.kernel, self.ard, X, smooth_kernel, *of_columns)
         covariance = make_covariance(kernel, X)
         check_gradient(covariance, "fix its hyper-parameters")
         hyperprior = check.resolve_priors(None, covariance, likelihood)  # for restarts only

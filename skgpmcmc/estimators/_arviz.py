@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..model.parts import label_elements
 from ..run.leave_one_out import pointwise_log_lik
 from ..run.records import Draws
 from . import _validation as check
@@ -39,7 +40,8 @@ def make_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> 
         groups["posterior_predictive"] = {"y": _replicate(estimator, draws, rng)}
     coords = {
         "row": np.arange(len(rows.kept)),
-        "feature": getattr(estimator, "feature_names_in_", np.arange(estimator.n_features_in_)),
+        "feature": _features(estimator),
+        **{_dimension(estimator, name): own for name, own in _labels(estimator).items()},
         "transition": list(estimator.diagnostics_.acceptance_rate),
     }
     if model.likelihood.n_functions > 1:
@@ -92,13 +94,26 @@ def _split_theta(estimator: Any, theta: np.ndarray, *between: str) -> _Variables
             own = array[..., columns] if len(columns) > 1 else array[..., columns[0]]
             variables = {name: own} if name in real else {name: np.exp(own), f"log_{name}": own}
             values.update(variables)
-            last = []
-            if len(columns) > 1:
-                n_features = estimator.n_features_in_
-                per_feature = name.endswith("length_scale") and len(columns) == n_features
-                last = ["feature" if per_feature else f"{name}_index"]
+            last = [_dimension(estimator, name)] if len(columns) > 1 else []
             dims.update({key: [*lead, *last] for key in variables})
     return values, dims
+
+
+def _labels(estimator: Any) -> dict[str, list[Any]]:
+    """Return the features or levels of the elements of hyper-parameters that are vectors."""
+    kernel = estimator._predictor.model.covariance.kernel
+    return label_elements(kernel, estimator.n_features_in_, _features(estimator))
+
+
+def _features(estimator: Any) -> list[Any]:
+    """Return the names of the features, or their positions."""
+    return list(getattr(estimator, "feature_names_in_", range(estimator.n_features_in_)))
+
+
+def _dimension(estimator: Any, name: str) -> str:
+    """Return the name of the dimension of a vector of hyper-parameters."""
+    per_feature = _labels(estimator).get(name) == _features(estimator)
+    return "feature" if per_feature else f"{name}_index"
 
 
 def _replicate(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.ndarray:

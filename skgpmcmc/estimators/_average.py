@@ -42,7 +42,10 @@ _OF_MEMBERS = (
     *("kernel_", "priors_", "diagnostics_"),
 )
 #: Fitted attributes that all members share.
-_SHARED = ("n_features_in_", "feature_names_in_", "classes_", "_units", "_for_predictions")
+_SHARED = (
+    *("n_features_in_", "feature_names_in_", "classes_"),
+    *("_units", "_for_predictions", "_text_levels"),
+)
 
 
 def kernels_to_average(estimator: BaseEstimator, X: Any) -> list[Kernel | None] | None:

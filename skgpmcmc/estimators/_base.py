@@ -28,6 +28,7 @@ from ..model.joint import LatentGP
 from ..model.kernels import smooth_kernel
 from ..model.names import element_names
 from ..model.observations import Observations
+from ..model.parts import label_elements
 from ..parallel.threads import one_thread
 from ..parallel.workers import LostWorkersError
 from ..prediction.densities import find_density_arrays
@@ -131,26 +132,32 @@ class BaseBayesianGP(
 
     # --- chains -----------------------------------------------------------------------------------
 
-    def _resolve_kernel(self, X: np.ndarray) -> Kernel:
-        """Return a checked copy of the kernel; that of the papers' models with their priors."""
+    def _resolve_kernel(self, X: np.ndarray, features: dict[str, Any]) -> Kernel:
+        """Return a checked copy of the kernel; that of the papers' models with their priors.
+
+        `features` are the attributes that `validate` returns.
+        """
         named = isinstance(self.priors, str)
         default = smooth_kernel if named else self._default_kernel
-        return check.resolve_kernel(self.kernel, self.ard, X, default)
+        of_columns = features.get("feature_names_in_"), features.get("_text_levels")
+        return check.resolve_kernel(self.kernel, self.ard, X, default, *of_columns)
 
     def _training_rows(
         self,
         X: np.ndarray,
+        features: dict[str, Any],
         sample_weight: Any,
         likelihood: Likelihood,
         *columns: np.ndarray,
     ) -> TrainingRows:
         """Put rows in order; beside `columns`, a likelihood may tell those of one input apart."""
-        kernel = self._resolve_kernel(X)
+        kernel = self._resolve_kernel(X, features)
         return TrainingRows.of(kernel, X, sample_weight, *columns, likelihood.row_data(len(X)))
 
     def _sample(
         self,
         rows: TrainingRows,
+        features: dict[str, Any],
         likelihood: Likelihood,
         *targets: np.ndarray,
         offset: np.ndarray | None = None,
@@ -162,6 +169,8 @@ class BaseBayesianGP(
         ----------
         rows : TrainingRows
             The rows, which all models share.
+        features : dict
+            What `validate` knows of their columns.
         likelihood : Likelihood
             Likelihood of the rows as they were given.
         *targets : ndarrays of shape (n_rows,)
@@ -186,7 +195,8 @@ class BaseBayesianGP(
             earlier.check_unchanged(self, X, observed)
             return self._continued(earlier.run, stop, n_bytes)
         approximation, cheap = check.resolve_approximation(self.approximation, sampler, likelihood)
-        models = self._models(X, observed, separate)
+        kernel = self._resolve_kernel(X, features)
+        models = self._models(kernel, X, observed, separate)
         sampler.check_model(models[0])
         _warn_about_length_scales(models[0])
         rounds = sampler.n_set_up_rounds(sampler.n_warmup(n_warmup)) + n_rounds(self.n_draws)
@@ -233,12 +243,12 @@ class BaseBayesianGP(
         return run
 
     def _models(
-        self, X: np.ndarray, observed: Sequence[Observations], separate: bool
+        self, kernel: Kernel, X: np.ndarray, observed: Sequence[Observations], separate: bool
     ) -> list[LatentGP]:
         """Return the models of all observations, which share the covariance and the priors."""
         likelihood = observed[0].likelihood
         n_functions = likelihood.n_functions
-        covariance = make_covariance(self._resolve_kernel(X), X)
+        covariance = make_covariance(kernel, X)
         n_kernels = n_functions if separate else 1
         priors = check.name_priors(self.priors, covariance, likelihood)
         hyperprior = check.resolve_priors(priors, covariance, likelihood, n_kernels)
@@ -326,12 +336,13 @@ class BaseBayesianGP(
         n_chains, n_draws, p = draws.theta.shape
         theta = draws.theta.reshape(n_chains * n_draws, p)
         f = draws.f.reshape(n_chains * n_draws, -1)
-        features = names.get("feature_names_in_", ())
-        elements = element_names(model.hyperprior.names, features)
+        kernel = model.covariance.kernel
+        labels = label_elements(kernel, names["n_features_in_"], names.get("feature_names_in_"))
+        elements = element_names(model.hyperprior.names, labels)
         at_mean = model.kernel_thetas(theta.mean(axis=0))
-        kernels = [model.covariance.kernel.clone_with_theta(own_theta) for own_theta in at_mean]
+        kernels = [kernel.clone_with_theta(own_theta) for own_theta in at_mean]
         if model.n_kernels > 1:  # one for each class
-            of_kernel = element_names(model.covariance.names, features)
+            of_kernel = element_names(model.covariance.names, labels)
             by_class = [f"{name}[{c}]" for c in names["classes_"].tolist() for name in of_kernel]
             elements = [*by_class, *model.hyperprior.names[len(by_class) :]]
         marked = {} if draws.marked is None else {"marked_samples_": MarkedSamples.of(draws.marked)}

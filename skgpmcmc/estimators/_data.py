@@ -16,13 +16,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._warnings import warn
+from ._categories import number_levels, number_text
 from ._dates import refuse_dates
+from ._labels import check_labels
 
 #: Private fitted attributes, which a new fit replaces.
 _PRIVATE_FITTED = (
     *("_predictor", "_draws", "_for_predictions", "_q", "_sampling", "_units"),
     *("_evidence_parts", "_only_predicts", "_reference", "_rows"),
-    *("_class_predictors", "_member_evidences"),
+    *("_class_predictors", "_member_evidences", "_text_levels"),
 )
 #: Parameters of predictions that `fit` uses, and its use of them in words.
 PREDICTION_PARAMS = {
@@ -60,9 +62,11 @@ def validate(
     y : ndarray of shape (n,)
         Targets.
     attributes : dict
-        ``n_features_in_`` and, if X has names, ``feature_names_in_``.
+        ``n_features_in_``, if X has names ``feature_names_in_``, and if the kernel takes text as
+        categories ``_text_levels``.
     """
     _check_columns(X)
+    X, levels = number_text(getattr(estimator, "kernel", None), X)
     if not check_params.get("y_numeric"):
         y = check_labels("y", y)
         _check_finite(y)
@@ -76,7 +80,8 @@ def validate(
     with _name_X_in_errors():
         X, y = validate_data(twin, X, y, dtype=np.float64, order="C", copy=True, **check_params)
     names = ("n_features_in_", "feature_names_in_")
-    return X, y, {name: vars(twin)[name] for name in names if name in vars(twin)}
+    attributes = {name: vars(twin)[name] for name in names if name in vars(twin)}
+    return X, y, attributes if levels is None else {**attributes, "_text_levels": levels}
 
 
 def _check_finite(y: Any) -> None:
@@ -99,6 +104,9 @@ def validate_new_rows(estimator: Any, X: Any) -> np.ndarray:
     """Validate rows that a fitted estimator is to predict."""
     check_is_fitted(estimator)
     _check_columns(X)
+    names = [str(name) for name in getattr(X, "columns", ())]
+    if names in ([], list(vars(estimator).get("feature_names_in_", ()))):
+        X = number_levels(X, vars(estimator).get("_text_levels"))
     with _name_X_in_errors():
         return validate_data(estimator, X, dtype=np.float64, reset=False)
 
@@ -251,37 +259,6 @@ def to_units_of_y(values: np.ndarray, shift: float, scale: float) -> np.ndarray:
 
 
 # --- class labels and probabilities ---------------------------------------------------------------
-
-
-def check_labels(name: str, labels: Any) -> Any:
-    """Return labels that can be sorted: none is missing, and text does not mix with other types.
-
-    Numbers in an array of objects become an array of numbers. scikit-learn checks labels that are
-    not a list of single values.
-    """
-    dtype = getattr(labels, "dtype", None)
-    if labels is None or (isinstance(dtype, np.dtype) and dtype.kind != "O"):
-        return labels
-    values = np.asarray(labels, dtype=object)
-    if values.ndim != 1:
-        return labels
-    for row, value in enumerate(values):
-        same = value == value  # not so for NaN, and no truth value for the missing one of pandas
-        missing = value is None or not isinstance(same, (bool, np.bool_)) or not same
-        if missing or isinstance(value, (list, np.ndarray)):
-            raise ValueError(
-                f"{name} has {value!r} in row {row}, which is no label: give one, or leave it out."
-            )
-    is_text = np.array([isinstance(value, str) for value in values])
-    if 0 < is_text.sum() < len(values):
-        text = values[int(np.argmax(is_text))]
-        other = values[int(np.argmin(is_text))]
-        raise ValueError(
-            f"{name} mixes text and other labels, such as {text!r} and {other!r}, which have no "
-            "common order: make all of them text, or none."
-        )
-    is_numeric = len(values) > 0 and all(isinstance(value, (Real, np.bool_)) for value in values)
-    return np.array(values.tolist()) if is_numeric else labels
 
 
 def number_classes(y):

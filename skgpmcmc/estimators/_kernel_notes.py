@@ -12,7 +12,8 @@ from .._warnings import warn
 from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
-from ..model.default_priors import has_default_rule, owner_of
+from ..model.default_priors import has_default_rule
+from ..model.parts import owner_of
 
 #: Default bounds of scikit-learn's kernels.
 _DEFAULT_BOUNDS = (1e-5, 1e5)

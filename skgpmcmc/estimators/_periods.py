@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import CompoundKernel, ExpSineSquared
 
-from ..model.default_priors import owner_of
+from ..model.parts import owner_of
 
 #: Ratio of median periods from which chains may be at different multiples of one period. Even the
 #: fourth and fifth multiple have the ratio 1.25.

@@ -24,10 +24,10 @@ from ..model.kernels import (
     check_kernel,
     check_matrix,
     default_kernel,
-    standardize_linear_parts,
 )
 from ..model.names import find_names
 from ..model.observations import Observations
+from ..model.parts import complete_kernel
 from ..numerics.quadrature import Bend
 from ..samplers import MAPPED, SAMPLERS
 from ..samplers.base import Sampler
@@ -160,11 +160,17 @@ def _resolve_cheap(
 
 
 def resolve_kernel(
-    kernel: Any, ard: Any, X: np.ndarray, default: Callable[..., Kernel] = default_kernel
+    kernel: Any,
+    ard: Any,
+    X: np.ndarray,
+    default: Callable[..., Kernel] = default_kernel,
+    feature_names: Sequence[str] | None = None,
+    levels: Sequence[Sequence[str]] | None = None,
 ) -> Kernel:
     """Return a checked copy of the kernel for these inputs, or the default kernel.
 
-    The latter is ``default(n_features, ard=ard)``.
+    The latter is ``default(n_features, ard=ard)``. Columns have `feature_names`, if these are
+    known, and levels if they had text.
     """
     if np.max(np.abs(X)) > _LARGEST_INPUT:
         row, column = np.unravel_index(np.argmax(np.abs(X)), X.shape)
@@ -179,8 +185,9 @@ def resolve_kernel(
             "length-scale per feature, such as RBF(np.ones(n_features))."
         )
     if kernel is None:
-        return standardize_linear_parts(default(X.shape[1], ard=ard), X)
-    kernel = standardize_linear_parts(clone(check_kernel(kernel, X.shape[1])), X)
+        return complete_kernel(default(X.shape[1], ard=ard), X)
+    kernel = clone(check_kernel(kernel, X.shape[1], feature_names))
+    complete_kernel(kernel, X, feature_names, levels)
     check_matrix(kernel, X)
     return kernel
 

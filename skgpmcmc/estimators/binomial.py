@@ -142,8 +142,8 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
                 f"{likelihood!r}."
             )
         likelihood = likelihood.with_trials(trials)
-        rows = self._training_rows(X, sample_weight, likelihood, encoded)
-        run = self._sample(rows, likelihood, encoded[rows.chosen])
+        rows = self._training_rows(X, features, sample_weight, likelihood, encoded)
+        run = self._sample(rows, features, likelihood, encoded[rows.chosen])
         return self._finish(X, rows, run, features)
 
     @staticmethod

@@ -145,7 +145,7 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
         number = np.unique(y, return_inverse=True)[1].ravel()
         if self.multi_class == "one_vs_rest":
             likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
-            rows = self._training_rows(X, sample_weight, likelihood, number)
+            rows = self._training_rows(X, features, sample_weight, likelihood, number)
             classes, index = number_classes(y[rows.kept])
             targets = make_one_versus_rest(index, len(classes))
         else:
@@ -155,13 +155,13 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
                     f"and likelihood={self.likelihood!r} would have no effect: use "
                     'likelihood="probit", the default, or multi_class="one_vs_rest".'
                 )
-            rows = self._training_rows(X, sample_weight, Softmax(2), number)
+            rows = self._training_rows(X, features, sample_weight, Softmax(2), number)
             classes, index = number_classes(y[rows.kept])
             likelihood = Softmax(len(classes))
             targets = [index.astype(float)]
         targets = [rows.select_for_model(target) for target in targets]
         separate = self.multi_class == "softmax_separate"
-        run = self._sample(rows, likelihood, *targets, separate=separate)
+        run = self._sample(rows, features, likelihood, *targets, separate=separate)
         return self._finish(X, rows, run, {"classes_": classes, **features})
 
     def _as_reported(self, f):

@@ -132,7 +132,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
         if fractional and hasattr(likelihood, "fractional"):
             likelihood = replace(likelihood, fractional=True)
         exposure = self._exposure(exposure, len(X))
-        rows = self._training_rows(X, sample_weight, likelihood, y, exposure)
+        rows = self._training_rows(X, features, sample_weight, likelihood, y, exposure)
         self._check_counts(y[rows.kept], likelihood)
         if y[rows.kept].max() > _LARGEST_COUNT:
             row = int(np.argmax(y[rows.kept]))
@@ -150,7 +150,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
             total = np.sum(y if weight is None else weight * y)
             shares = exposure if weight is None else weight * exposure
             center = float(np.log(max(total, 0.5) / np.sum(shares)))
-        run = self._sample(rows, likelihood, y, offset=center + np.log(exposure))
+        run = self._sample(rows, features, likelihood, y, offset=center + np.log(exposure))
         return self._finish(X, rows, run, features, units=(center, 1.0))
 
     def _check_counts(self, y: np.ndarray, likelihood: Likelihood, name: str = "y") -> None:

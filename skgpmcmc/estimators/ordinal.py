@@ -13,7 +13,6 @@ from sklearn.callback import with_callbacks
 from ..likelihoods.ordinal import OrdinalProbit
 from ._average import fit_average, kernels_to_average
 from ._data import (
-    check_labels,
     check_numbers,
     find_label_positions,
     normalize_columns,
@@ -22,6 +21,7 @@ from ._data import (
     validate_rows_to_predict,
 )
 from ._docs import document
+from ._labels import check_labels
 from ._latent import LatentClassifier
 from ._named import names_methods
 from ._parameters import ModelParameters
@@ -124,12 +124,12 @@ class BayesianGPOrdinalClassifier(LatentClassifier, _OrdinalParameters):
         ordered = _category_order(y)
         X, y, features = validate(self, X, y)
         number = np.unique(y, return_inverse=True)[1].ravel()
-        rows = self._training_rows(X, sample_weight, OrdinalProbit((0.0,)), number)
+        rows = self._training_rows(X, features, sample_weight, OrdinalProbit((0.0,)), number)
         y = y[rows.kept]
         classes = self._order_classes(y, ordered)
         position = rows.select_for_model(find_label_positions(y, classes, len(y)))
         likelihood = self._likelihood_of(position, rows.weight, len(classes))
-        run = self._sample(rows, likelihood, position.astype(float))
+        run = self._sample(rows, features, likelihood, position.astype(float))
         return self._finish(X, rows, run, {"classes_": classes, **features})
 
     def _order_classes(self, y: np.ndarray, ordered: np.ndarray | None) -> np.ndarray:

@@ -166,7 +166,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         X, y, features = validate(self, X, y, y_numeric=True)
         noise = make_gaussian_noise(self.noise, self.likelihood, self.alpha, noise_variance, len(X))
         likelihood = noise or check.resolve_likelihood(self.likelihood, self._likelihoods)
-        rows = self._training_rows(X, sample_weight, likelihood, y)
+        rows = self._training_rows(X, features, sample_weight, likelihood, y)
         variance = None if noise is None else noise.of_rows(rows.chosen).row_variance
         own = y[rows.chosen].astype(float)
         normalizes = check_flag("normalize_y", self.normalize_y)
@@ -182,7 +182,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
             likelihood = add_numerical_noise(noise, rows, targets, spread)
         remedy = _REMEDY if self.normalize_y else ""
         check.check_targets(targets[rows.kept], likelihood.of_rows(rows.kept), remedy=remedy)
-        run = self._sample(rows, likelihood, targets[rows.chosen])
+        run = self._sample(rows, features, likelihood, targets[rows.chosen])
         return self._finish(X, rows, run, features, units=(shift, scale))
 
     def _log_density_shift(self):

@@ -120,7 +120,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
         if kernels is not None:
             return fit_average(self, kernels, X, y, sample_weight=sample_weight)
         X, y, features = validate(self, X, y, y_numeric=True)
-        rows = self._training_rows(X, sample_weight, Volatility(), y)
+        rows = self._training_rows(X, features, sample_weight, Volatility(), y)
         y = y[rows.chosen].astype(float)
         if not np.any(y):
             raise ValueError("y is zero in every row, so it has no scale to learn.")
@@ -138,7 +138,7 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
                 )
             targets = targets * scale
             scale = 1.0
-        run = self._sample(rows, Volatility(), targets)
+        run = self._sample(rows, features, Volatility(), targets)
         return self._finish(X, rows, run, features, units=(float(np.log(scale)), 1.0))
 
     def _log_density_shift(self):

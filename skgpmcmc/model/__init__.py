@@ -1,7 +1,8 @@
 """The joint model: covariance, hyper-priors, observations."""
 
+from .categorical import CategoricalCovariance
 from .classwise import ClasswiseGP
-from .composite import CompositeCovariance
+from .composite import CompositeCovariance, CovarianceOnColumns
 from .covariance import Covariance, CrossCovariance, make_covariance
 from .default_priors import (
     default_hyperprior,
@@ -17,15 +18,18 @@ from .lengths import column_widths, length_bounds, period_bounds
 from .linear import LinearCovariance
 from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .observations import ExtraTargets, Observations
+from .parts import complete_kernel
 from .prior import Conditional, GaussianPrior, LatentMoments
 from .prior_table import PriorTable
 from .shrinkage import Shrinkage
 
 __all__ = [
+    "CategoricalCovariance",
     "ClasswiseGP",
     "CompositeCovariance",
     "Conditional",
     "Covariance",
+    "CovarianceOnColumns",
     "CrossCovariance",
     "EigenGP",
     "ExtraTargets",
@@ -43,6 +47,7 @@ __all__ = [
     "Shrinkage",
     "check_kernel",
     "column_widths",
+    "complete_kernel",
     "default_hyperprior",
     "default_priors",
     "length_bounds",

@@ -1,4 +1,4 @@
-"""Covariances that combine others: sums, products and powers."""
+"""Covariances made of others: of some of the columns, sums, products and powers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Exponentiation, Kernel, Product, Sum
 
 from .._typing import FloatArray
+from ..kernels import On
 from .covariance import Covariance, CrossCovariance, make_covariance
 
 
@@ -31,6 +32,85 @@ class ConstantCovariance(Covariance):
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         return np.full(len(theta), self._value(theta) * A.sum())
+
+
+def _move_constant_inside(kernel: Kernel) -> On | None:
+    """Return ``On(c * k, columns)`` for ``c * On(k, columns)``; None for kernels of other kinds.
+
+    A constant times RBF or Matern has a faster covariance than a product of any kernels. The order
+    of the factors stays, as that of the hyper-parameters follows it.
+    """
+    if type(kernel) is On:
+        return kernel
+    if type(kernel) is not Product:
+        return None
+    if type(kernel.k1) is ConstantKernel and type(kernel.k2) is On:
+        own = kernel.k2
+        return On(kernel.k1 * own.kernel, own.columns, own.feature_names)
+    if type(kernel.k2) is ConstantKernel and type(kernel.k1) is On:
+        own = kernel.k1
+        return On(own.kernel * kernel.k2, own.columns, own.feature_names)
+    return None
+
+
+class CovarianceOnColumns(Covariance):
+    """``On(kernel, columns)``, also times a constant, bound to the training inputs.
+
+    Attributes
+    ----------
+    part : Covariance
+        The covariance of the kernel, bound to the chosen columns.
+    columns : tuple of int
+        Their positions.
+    """
+
+    def __init__(self, kernel: Kernel, X: FloatArray) -> None:
+        super().__init__(kernel, X)
+        own = _move_constant_inside(kernel)
+        assert own is not None  # `serves` has checked it
+        self.columns = tuple(own.find_positions(X.shape[1]))
+        self.part = make_covariance(own.kernel, X[:, self.columns])
+
+    @staticmethod
+    def serves(kernel: Kernel) -> bool:
+        """Whether a kernel is of this kind."""
+        return _move_constant_inside(kernel) is not None
+
+    def matrix(self, theta: FloatArray) -> FloatArray:
+        """See `Covariance`."""
+        return self.part.matrix(theta)
+
+    def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
+        return self.part._contract(theta, A, K)
+
+    def derivatives(self, theta: FloatArray) -> Iterator[FloatArray]:
+        """See `Covariance`."""
+        return self.part.derivatives(theta)
+
+    def _select(self, new: CrossCovariance) -> CrossCovariance:
+        return new.on_columns(self.part, self.columns)
+
+    def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
+        """See `Covariance`."""
+        return self.part.cross(theta, self._select(self.at_new(X_new)))
+
+    def fast_cross(self, theta: FloatArray, new: CrossCovariance) -> FloatArray:
+        """See `Covariance`."""
+        return self.part.fast_cross(theta, self._select(new))
+
+    def contract_cross(
+        self, theta: FloatArray, new: CrossCovariance, A: FloatArray, K: FloatArray
+    ) -> FloatArray:
+        """See `Covariance`."""
+        return self.part.contract_cross(theta, self._select(new), A, K)
+
+    def diagonal(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        """See `Covariance`."""
+        return self.part.diagonal(theta, X_new[:, self.columns])
+
+    def square(self, theta: FloatArray, X_new: FloatArray) -> FloatArray:
+        """See `Covariance`."""
+        return self.part.square(theta, X_new[:, self.columns])
 
 
 class CompositeCovariance(Covariance):

@@ -180,6 +180,19 @@ class CrossCovariance:
         """Squared distances to the training inputs, (m, n), computed once for all theta."""
         return cdist(self.X_new, self.covariance.X, "sqeuclidean")
 
+    @cached_property
+    def _of_columns(self) -> dict[tuple[int, ...], CrossCovariance]:
+        return {}
+
+    def on_columns(self, part: Covariance, columns: tuple[int, ...]) -> CrossCovariance:
+        """Bind these columns of the new inputs to the covariance of a part, once for all theta.
+
+        Parts that see the same columns share the result, as they have the same inputs.
+        """
+        if columns not in self._of_columns:
+            self._of_columns[columns] = CrossCovariance(part, self.X_new[:, columns])
+        return self._of_columns[columns]
+
 
 #: Most rows for which a covariance keeps the distances of its inputs.
 MOST_ROWS_WITH_DISTANCES = 2000

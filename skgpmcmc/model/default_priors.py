@@ -6,7 +6,7 @@ and from its position in the kernel: a constant that multiplies a `DotProduct` h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from .._typing import FloatArray
-from ..kernels import Linear
+from ..kernels import Categorical, Linear, On
 from ..likelihoods.base import Likelihood
 from ..likelihoods.counts import NegativeBinomial
 from ..likelihoods.gaussian import Gaussian
@@ -42,6 +42,7 @@ from .lengths import (
     size_of_rows,
     spread_of_rows,
 )
+from .parts import find_columns, owner_of
 from .prior_table import PriorTable
 from .shrinkage import SHRINKAGE
 
@@ -58,6 +59,9 @@ _NOISE = (0.3, 1.5)
 _SHAPE = (10.0, 3.0)
 #: Log-normal prior of a pure number: median, and standard deviation of the log.
 _NUMBER = (1.0, 1.0)
+#: Log-normal prior of the distance u of a level, whose correlation with another is exp(-2 u):
+#: median, and standard deviation of the log. The median of the correlation is one half.
+_LEVEL_DISTANCE = (0.35, 1.0)
 #: Gamma prior of a variance in the papers: shape and scale.
 _PAPER_VARIANCE = (1.1, 10.0)
 #: Origin of the priors of length-scales that shrink together.
@@ -85,7 +89,7 @@ class HyperparameterPlace(NamedTuple):
     degree: float  # a constant at this position has the unit of X to this power
     power: float
     per_feature: bool  # whether every feature has a hyper-parameter of this name
-    X: FloatArray  # (n, d)
+    X: FloatArray  # (n, d), the columns that the owner sees
     n_functions: int  # latent functions of a row
 
 
@@ -123,27 +127,38 @@ def default_hyperprior(
     parameters = likelihood.parameters
     names = (*covariance.names * n_kernels, *(parameter.name for parameter in parameters))
     real = {parameter.name for parameter in parameters if not parameter.positive}
-    table = default_priors(covariance.kernel, covariance.X, likelihood)
+    X = covariance.X
+    columns = find_columns(covariance.kernel, X.shape[1])
+    table = default_priors(covariance.kernel, X, likelihood)
     if priors == "paper":
-        laws = {name: paper_prior(name, covariance.X, positive=name not in real) for name in table}
+        laws = {
+            name: paper_prior(name, X[:, columns.get(name, [])], positive=name not in real)
+            for name in table
+        }
         table = PriorTable(laws, dict.fromkeys(table, "paper"))
     elif isinstance(priors, Mapping):
         table = PriorTable({**table, **priors}, table.origins | dict.fromkeys(priors, "given"))
-    shrunk = _shrinking_names(covariance, priors)
+    shrunk = _shrinking_names(covariance, priors, columns)
     if not shrunk:
         return HyperPrior(names, table, real, table.origins)
     origins = table.origins | dict.fromkeys(shrunk, _SHRUNK_ORIGIN) | {SHRINKAGE: _SHRINKAGE_ORIGIN}
-    widths = dict.fromkeys(shrunk, column_widths(covariance.X))
+    widths = {name: column_widths(X[:, columns[name]]) for name in shrunk}
     return HyperPrior(names, table, real, origins, widths)
 
 
-def _shrinking_names(covariance: Covariance, priors: Mapping[str, Any] | str | None) -> list[str]:
+def _shrinking_names(
+    covariance: Covariance,
+    priors: Mapping[str, Any] | str | None,
+    columns: Mapping[str, Sequence[int]],
+) -> list[str]:
     """Return the names of the length-scales that shrink together."""
     d = covariance.X.shape[1]
     possible = [
         h.name
         for h in covariance.kernel.hyperparameters
-        if not h.fixed and h.n_elements == d and is_length_scale(covariance.kernel, h.name)
+        if not h.fixed
+        and h.n_elements == len(columns[h.name])
+        and is_length_scale(covariance.kernel, h.name)
     ]
     wanted = possible if priors == "sparse" else []
     if isinstance(priors, Mapping):
@@ -182,7 +197,7 @@ def default_priors(
     Notes
     -----
     The prior depends on the class that owns a hyper-parameter; a subclass has the rules of its
-    parent.
+    parent. Within `On`, inputs are the chosen columns.
 
     * ``constant_value`` of a ConstantKernel is a variance: the standard deviation has median 2, and
       lies between 0.4 and 10 with probability 0.9. If it multiplies a kernel with a unit, such as
@@ -207,6 +222,8 @@ def default_priors(
     * ``sigma_0`` of DotProduct is log-normal(0, 1) in units of the size of the rows, which is the
       root of the median of ``|x|^2``; ``gamma`` of the metrics "poly" and "sigmoid" is
       1 / sigma_0^2.
+    * ``distance`` of Categorical has median 0.35, which makes the correlation of two levels 1/2;
+      the correlation lies between 0.03 and 0.87 with probability 0.9.
     * ``length_scale`` of ExpSineSquared, ``alpha`` of RationalQuadratic and ``threshold_gap`` of
       ordered classes are pure numbers: log-normal(0, 1). ``shape`` of negative binomial counts has
       median 10 and a long upper tail, where counts are nearly Poisson.
@@ -216,12 +233,14 @@ def default_priors(
     origins = dict[str, str]()
     n_functions = 1 if likelihood is None else likelihood.n_functions
     parts = _find_parts(kernel, "", 0.0, 1.0)
+    columns = find_columns(kernel, X.shape[1])
     for h in kernel.hyperparameters:
         if not h.fixed:
             owner, own_name = owner_of(kernel, h.name)
             rule = _find_rule(_KERNEL_RULES, owner, own_name)
             unit = parts.get(h.name.removesuffix(own_name), (0.0, 1.0))
-            place = HyperparameterPlace(owner, *unit, h.n_elements > 1, X, n_functions)
+            own_X = X[:, columns[h.name]]
+            place = HyperparameterPlace(owner, *unit, h.n_elements > 1, own_X, n_functions)
             default = _unknown_class_prior(owner) if rule is None else rule(place)
             laws[h.name], origins[h.name] = default
     for parameter in () if likelihood is None else likelihood.parameters:
@@ -231,12 +250,6 @@ def default_priors(
             default = known or _unknown_class_prior(likelihood)
         laws[parameter.name], origins[parameter.name] = default
     return PriorTable(laws, origins)
-
-
-def owner_of(kernel: Kernel, name: str) -> tuple[Kernel, str]:
-    """Return the part of a kernel that owns a hyper-parameter, and its name in this part."""
-    path, _, own_name = name.rpartition("__")
-    return kernel.get_params().get(path, kernel), own_name
 
 
 def has_default_rule(kernel: Kernel, name: str) -> bool:
@@ -298,6 +311,8 @@ def _find_parts(
     if isinstance(kernel, Exponentiation):
         inner = degree / kernel.exponent, power * kernel.exponent
         return _find_parts(kernel.kernel, f"{path}kernel__", *inner)
+    if isinstance(kernel, On):
+        return _find_parts(kernel.kernel, f"{path}kernel__", degree, power)
     if not isinstance(kernel, (Sum, Product)):
         return {path: (degree, power)}
     first = degree
@@ -322,6 +337,8 @@ def _unit_degree(kernel: Kernel) -> float | None:
 
     The unit of a sum is the unit of its terms without a free variance; 0 if these differ.
     """
+    if isinstance(kernel, On):
+        return _unit_degree(kernel.kernel)
     if isinstance(kernel, Exponentiation):
         base = _unit_degree(kernel.kernel)
         return None if base is None else float(base * kernel.exponent)
@@ -406,6 +423,10 @@ def _number_prior(place: HyperparameterPlace) -> DefaultPrior:
     return _lognormal_prior(*_NUMBER, "default: pure number")
 
 
+def _level_prior(place: HyperparameterPlace) -> DefaultPrior:
+    return _lognormal_prior(*_LEVEL_DISTANCE, "default: distance of levels")
+
+
 def _gamma_prior(place: HyperparameterPlace) -> DefaultPrior:
     """Return the prior of `gamma`, whose unit depends on the metric."""
     metric = place.owner.metric
@@ -437,6 +458,7 @@ _KERNEL_RULES: dict[tuple[type, str], Callable[[HyperparameterPlace], DefaultPri
     (DotProduct, "sigma_0"): _offset_prior,
     (Linear, "slope_variance"): _slope_prior,
     (PairwiseKernel, "gamma"): _gamma_prior,
+    (Categorical, "distance"): _level_prior,
 }
 #: Default priors of the parameters of likelihoods, by class and name.
 _LIKELIHOOD_PRIORS: dict[tuple[type, str], DefaultPrior] = {

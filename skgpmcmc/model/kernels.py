@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import Any
 
@@ -18,9 +19,9 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from .._typing import FloatArray
-from ..kernels import Linear
+from ..kernels import Categorical, Linear, On
 from .covariance import Covariance, make_covariance
-from .lengths import root_mean_square
+from .parts import find_columns, owner_of
 
 #: Size of a negative eigenvalue, in units of the largest variance, that is no rounding error.
 _INDEFINITE_SHARE = 1e-5
@@ -45,8 +46,10 @@ def default_kernel(n_features: int, *, ard: bool = False) -> Kernel:
     return smooth if ard else smooth + Linear()
 
 
-def check_kernel(kernel: Any, n_features: int) -> Kernel:
-    """Return the kernel if it is valid for inputs with `n_features` columns."""
+def check_kernel(
+    kernel: Any, n_features: int, feature_names: Sequence[str] | None = None
+) -> Kernel:
+    """Return the kernel if it is valid for inputs with `n_features` columns of some names."""
     if not _is_scalar_valued(kernel):
         raise ValueError(
             "kernel must be a scalar-valued covariance from sklearn.gaussian_process.kernels "
@@ -67,25 +70,12 @@ def check_kernel(kernel: Any, n_features: int) -> Kernel:
             _check_real(name, value)
             if not value > 0.0:
                 raise ValueError(f"kernel parameter {name!r} must be positive; got {value!r}.")
+    columns = find_columns(kernel, n_features, feature_names)
     for hyperparameter in kernel.hyperparameters:
-        _check_hyperparameter(hyperparameter, values[hyperparameter.name], n_features)
-    return kernel
-
-
-def standardize_linear_parts(kernel: Kernel, X: FloatArray) -> Kernel:
-    """Give every `Linear` part a center and a scale from the inputs (n, d) if it has none."""
-    parts = [kernel, *kernel.get_params().values()]
-    for part in parts:
-        if isinstance(part, Linear):
-            if part.center is None:
-                part.set_params(center=X.mean(axis=0))
-            if part.scale is None:
-                part.set_params(scale=root_mean_square(X - part.center))
-            if not np.all(np.asarray(part.scale, dtype=float) > 0.0):
-                raise ValueError(
-                    f"kernel: the scale of Linear must be positive; got {part.scale!r}. "
-                    "Leave it out for the root mean square distance of the rows from the center."
-                )
+        name = hyperparameter.name
+        _check_hyperparameter(hyperparameter, values[name])
+        if not isinstance(owner_of(kernel, name)[0], Categorical):
+            _check_length(hyperparameter, len(columns[name]))
     return kernel
 
 
@@ -101,6 +91,8 @@ def variance_position(kernel: Kernel) -> int | None:
     """Return the position in theta of a constant that multiplies all of K; None without one."""
     if isinstance(kernel, ConstantKernel):
         return 0 if kernel.n_dims else None
+    if isinstance(kernel, On):
+        return variance_position(kernel.kernel)
     if not isinstance(kernel, Product):
         return None
     first = variance_position(kernel.k1)
@@ -114,12 +106,22 @@ def _is_scalar_valued(kernel: Any) -> bool:
     """Whether a kernel and all of its parts give one number for two rows."""
     if isinstance(kernel, (Sum, Product)):
         return _is_scalar_valued(kernel.k1) and _is_scalar_valued(kernel.k2)
-    if isinstance(kernel, Exponentiation):
+    if isinstance(kernel, (Exponentiation, On)):
         return _is_scalar_valued(kernel.kernel)
     return isinstance(kernel, Kernel) and not isinstance(kernel, CompoundKernel)
 
 
-def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any, n_features: int) -> None:
+def _check_length(hyperparameter: Hyperparameter, n_columns: int) -> None:
+    """Refuse a vector without one element for each of the columns that a part of a kernel sees."""
+    n_elements = hyperparameter.n_elements
+    if n_elements > 1 and n_elements != n_columns:
+        raise ValueError(
+            f"kernel hyper-parameter {hyperparameter.name!r} has {n_elements} elements but X has "
+            f"{n_columns} features: give it one element, or one per feature."
+        )
+
+
+def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any) -> None:
     """Refuse a value that is not one number, or one per feature, of the right sign.
 
     Messages do not contain the kernel, as its repr fails for values that are not numbers.
@@ -133,17 +135,13 @@ def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any, n_features
             f"kernel hyper-parameter {name!r} must be {shape}; got "
             f"{np.asarray(value).tolist()}, of shape {np.shape(value)}."
         )
-    if n_elements > 1 and n_elements != n_features:
-        raise ValueError(
-            f"kernel hyper-parameter {name!r} has {n_elements} elements but X has {n_features} "
-            "features: give it one element, or one per feature."
-        )
     if hyperparameter.fixed:
-        # A fixed variance may be zero; a fixed length of zero makes the matrix not finite.
-        if not (np.all(np.isfinite(value)) and np.all(np.asarray(value) >= 0.0)):
+        # A fixed variance may be zero, and a fixed distance of levels infinite. Where such a value
+        # makes the matrix not finite, `check_matrix` says so.
+        if not np.all(np.asarray(value) >= 0.0):
             raise ValueError(
-                f"kernel hyper-parameter {name!r} is fixed at {value!r}: give it a finite value "
-                "that is not negative."
+                f"kernel hyper-parameter {name!r} is fixed at {value!r}: give it a value that is "
+                "not negative."
             )
     elif not (np.all(np.isfinite(value)) and np.all(np.asarray(value) > 0.0)):
         raise ValueError(

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
-def element_names(names: Sequence[str], features: Sequence[str] = ()) -> list[str]:
+def element_names(
+    names: Sequence[str], labels: Mapping[str, Sequence[str]] | None = None
+) -> list[str]:
     """Return names of the components of theta; components of a vector carry their index.
 
-    Components of a vector with one element per feature carry the names of the features, if these
-    are known.
+    Components of a vector for which `labels` has as many labels carry these.
     """
     counts = Counter(names)
     seen = Counter[str]()
     elements = []
     for name in names:
         index = seen[name]
-        element = features[index] if counts[name] == len(features) else index
+        own = (labels or {}).get(name, ())
+        element = own[index] if counts[name] == len(own) else index
         elements.append(name if counts[name] == 1 else f"{name}[{element}]")
         seen[name] += 1
     return elements

@@ -38,13 +38,15 @@ LEVEL = {room: level for level, rooms in enumerate(ORDER) for room in rooms}
 
 # scikit-learn belongs to the skin, and to the file that adapts its kernels.
 MAY_IMPORT_SKLEARN = {
-    "kernels.py",
+    "kernels",
+    "model/categorical.py",
     "model/composite.py",
     "model/covariance.py",
     "model/default_priors.py",
     "model/fixed.py",
     "model/kernels.py",
     "model/linear.py",
+    "model/parts.py",
     "metrics",
     "displays",
     "estimators",

@@ -12,6 +12,7 @@ from ...approximations.base import Approximation
 from ...hyperposterior.posterior import HyperPosterior
 from ...model.default_priors import period_positions
 from ...model.joint import LatentGP
+from ...model.parts import find_columns
 from ...transitions.metropolis import PERIOD_FACTORS, multiply_period
 from .options import EmulatorOptions
 
@@ -52,8 +53,12 @@ def choose_step_sizes(model: LatentGP, theta: FloatArray, options: EmulatorOptio
     A step of a period changes no phase in the data by more radians than a step has natural logs.
     """
     sizes = np.full(len(theta), options.gradient_step)
-    width = float(np.ptp(model.covariance.X, axis=0).max())
+    X = model.covariance.X
+    names = model.covariance.names
+    columns = find_columns(model.covariance.kernel, X.shape[1])
     for period, _ in period_positions(model):
+        own = X[:, columns[names[period % len(names)]]]
+        width = float(np.ptp(own, axis=0).max())
         phase = 2.0 * np.pi * width / np.exp(theta[period])
         sizes[period] /= max(phase, 1.0)
     return sizes

@@ -18,8 +18,8 @@ NESTED = ["k1__k2__length_scale", "k2__length_scale"]
 def test_components_of_a_vector_have_their_index_or_the_name_of_their_feature():
     first, *_, last = VECTOR
     assert element_names(VECTOR) == [first, *ELEMENTS, last]
-    assert element_names(VECTOR, ["east", "a__b[0]"]) == [first, *NAMED, last]
-    assert element_names(VECTOR, ["a", "b", "c"]) == [first, *ELEMENTS, last]
+    assert element_names(VECTOR, {VECTOR[1]: ["east", "a__b[0]"]}) == [first, *NAMED, last]
+    assert element_names(VECTOR, {VECTOR[1]: ["a", "b", "c"]}) == [first, *ELEMENTS, last]
 
 
 @in_one_test(

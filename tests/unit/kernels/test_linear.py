@@ -1,4 +1,4 @@
-"""Kernels beside those of scikit-learn: their contract, their priors, and what estimators do."""
+"""The kernel of linear functions: its contract, its prior, and what estimators do."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.kernels import Linear, Tanimoto
-from skgpmcmc.model.composite import CompositeCovariance
+from skgpmcmc import BayesianGPRegressor
+from skgpmcmc.kernels import Linear
 from skgpmcmc.model.covariance import Covariance, make_covariance
 from skgpmcmc.model.default_priors import default_priors
 from skgpmcmc.model.fixed import FixedCovariance
-from skgpmcmc.model.kernels import standardize_linear_parts
 from skgpmcmc.model.linear import LinearCovariance
+from skgpmcmc.model.parts import complete_kernel
 
-from ..helpers import short_chains
+from ...helpers import short_chains
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((9, 3))
@@ -77,20 +76,20 @@ def test_linear_kernel_counts_distances_in_scales():
 
 
 def test_fit_gives_a_linear_kernel_the_root_mean_square_distance_as_scale():
-    kernel = standardize_linear_parts(ConstantKernel() * RBF() + Linear(), X)
+    kernel = complete_kernel(ConstantKernel() * RBF() + Linear(), X)
     assert_allclose(kernel.k2.center, X.mean(axis=0))
     assert kernel.k2.scale == pytest.approx(np.sqrt(np.sum(X.var(axis=0))))
     assert np.mean(kernel.k2.diag(X)) == pytest.approx(1.0)
-    given = standardize_linear_parts(Linear(center=0.0, scale=3.0), X)
+    given = complete_kernel(Linear(center=0.0, scale=3.0), X)
     assert (given.center, given.scale) == (0.0, 3.0)
-    assert standardize_linear_parts(Linear(), np.ones((3, 2))).scale == 1.0
+    assert complete_kernel(Linear(), np.ones((3, 2))).scale == 1.0
     with pytest.raises(ValueError, match="the scale of Linear must be positive"):
-        standardize_linear_parts(Linear(scale=[1.0, 0.0, 2.0]), X)
+        complete_kernel(Linear(scale=[1.0, 0.0, 2.0]), X)
 
 
 @pytest.mark.parametrize("scale", [None, 1.0, 50.0])
 def test_default_prior_of_slopes_is_one_of_the_function_at_a_typical_row(scale):
-    kernel = standardize_linear_parts(Linear(scale=scale), X)
+    kernel = complete_kernel(Linear(scale=scale), X)
     typical = np.sqrt(np.mean(kernel.diag(X)))
     law = default_priors(kernel, X)["slope_variance"]
     assert np.sqrt(law.median()) * typical == pytest.approx(1.0)
@@ -115,64 +114,3 @@ def test_fit_centers_the_linear_kernel_on_the_training_inputs():
     assert_allclose(far.predict(4.0 * Z + 64.0), here.predict(Z), rtol=1e-7)
     assert far.kernel_.k2.scale == pytest.approx(4.0 * here.kernel_.k2.scale)
     assert_array_equal(given.kernel_.k2.center, CENTER)
-
-
-# --- fingerprints ---------------------------------------------------------------------------------
-
-BITS = (RNG.uniform(size=(20, 30)) < 0.3).astype(float)
-
-
-def test_tanimoto_kernel_is_the_share_of_common_bits():
-    K = Tanimoto()(BITS, BITS[:4])
-    for i, one in enumerate(BITS):
-        for j, other in enumerate(BITS[:4]):
-            common = np.sum((one > 0) & (other > 0))
-            either = np.sum((one > 0) | (other > 0))
-            assert K[i, j] == pytest.approx(common / either)
-    assert_array_equal(Tanimoto()([[0.0, 0.0], [0.0, 1.0]]), np.eye(2))
-    assert_array_equal(Tanimoto().diag(BITS), np.ones(20))
-    assert np.linalg.eigvalsh(Tanimoto()(BITS)).min() > -1e-12
-
-
-def test_tanimoto_kernel_keeps_the_contract_of_scikit_learn():
-    kernel = ConstantKernel(2.0) * Tanimoto()
-    for copy in (clone(kernel), pickle.loads(pickle.dumps(kernel))):
-        assert copy == kernel
-        assert_array_equal(copy(BITS), kernel(BITS))
-    assert kernel.n_dims == 1
-    K, gradient = kernel(BITS, eval_gradient=True)
-    assert_allclose(gradient[:, :, 0], K)
-    assert not kernel.is_stationary()
-    assert repr(kernel.k2) == "Tanimoto()"
-    with pytest.raises(ValueError, match="leave Y out"):
-        Tanimoto()(BITS, BITS, eval_gradient=True)
-    with pytest.raises(ValueError, match="got -1 in row 1 of column 0"):
-        Tanimoto()([[1.0], [-1.0]])
-
-
-@pytest.mark.parametrize("fixed", [Tanimoto(), RBF(2.0, "fixed") + ConstantKernel(1.0, "fixed")])
-def test_matrix_of_a_fixed_kernel_is_computed_once_and_not_overwritten(fixed):
-    fast = make_covariance(ConstantKernel() * fixed, BITS)
-    assert isinstance(fast, CompositeCovariance)
-    part = FixedCovariance(fixed, BITS)
-    assert FixedCovariance.serves(fixed)
-    first = part.matrix(np.empty(0))
-    first[:] = np.nan
-    assert_allclose(part.matrix(np.empty(0)), fixed(BITS), rtol=1e-13)
-    assert "_matrix" not in vars(pickle.loads(pickle.dumps(part)))
-    slow = Covariance(ConstantKernel() * fixed, BITS)
-    theta = np.array([0.7])
-    assert_allclose(fast.matrix(theta), slow.matrix(theta), rtol=1e-13)
-    A = RNG.standard_normal((20, 20))
-    assert_allclose(fast.contract(theta, A), slow.contract(theta, A), rtol=1e-10)
-    assert_allclose([*fast.derivatives(theta)], [*slow.derivatives(theta)], rtol=1e-13)
-
-
-def test_classifier_of_fingerprints():
-    y = BITS[:, 0] + BITS[:, 1] > 0
-    with short_chains():
-        model = BayesianGPClassifier(
-            ConstantKernel() * Tanimoto(), n_draws=30, target_ess=None, random_state=0
-        ).fit(BITS, y)
-    assert model.hyperparameter_names_ == ["k1__constant_value"]
-    assert model.score(BITS, y) > 0.8
