@@ -20,6 +20,25 @@ class TableRepr:
         return f"<pre>{escape(str(self), quote=False)}</pre>"
 
 
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a table as text; the first column has names, the others have numbers.
+
+    Parameters
+    ----------
+    head : sequence of str
+        One word per column.
+    rows : sequence of sequence of str
+        The cells.
+    """
+    table = [head, *rows]
+    width, *widths = (max(map(len, column)) for column in zip(*table, strict=True))
+    lines = []
+    for name, *numbers in table:
+        cells = [f"{number:>{w}}" for number, w in zip(numbers, widths, strict=True)]
+        lines.append("  ".join([f"{name:<{width}}", *cells]))
+    return "\n".join(lines)
+
+
 def html_table(
     head: Sequence[str], rows: Sequence[Sequence[str]], failed: Collection[tuple[int, int]]
 ) -> str:

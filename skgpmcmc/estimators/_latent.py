@@ -23,6 +23,7 @@ from ._data import (
     to_units_of_y,
     validate_rows_to_predict,
 )
+from ._terms import find_linear_effects, select_terms
 
 if TYPE_CHECKING:
     from ..run.evidence import Evidence
@@ -71,7 +72,7 @@ class OneLatentFunction(BaseBayesianGP):
         return f if self._units == (0.0, 1.0) else to_units_of_y(f, *self._units)
 
     def latent_mean_and_variance(
-        self, X: Any, return_cov: bool = False
+        self, X: Any, return_cov: bool = False, terms: Any = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and variance of the latent function, averaged over theta.
 
@@ -81,6 +82,9 @@ class OneLatentFunction(BaseBayesianGP):
             Rows to predict.
         return_cov : bool, default=False
             Return the covariance matrix of the rows instead of their variances.
+        terms : sequence of int, default=None
+            Positions in the sum that the kernel is, from 0: moments are those of the sum of these
+            terms, such as of a trend, or of a function of space. None is the whole function.
 
         Returns
         -------
@@ -91,17 +95,68 @@ class OneLatentFunction(BaseBayesianGP):
             variance of the means. Same shape as the mean. Zero if it underflows in the units of
             y squared. With `return_cov` the covariance matrix, of shape (n_samples, n_samples);
             (n_samples, n_samples, n_classes) for a softmax.
+
+        Notes
+        -----
+        Means of all terms add up to that of the function. With ``normalize_y=True`` the mean of y
+        is not part of any term. Variances do not add up, as terms are dependent in the posterior.
         """
         X = validate_rows_to_predict(self, X)
         self._check_single("latent_mean_and_variance")
+        predictor, shift = self._predictor_of_terms(terms)
         if return_cov:
             require_joint_memory(len(X))
-            mean, var = self._predictor.latent_covariance(X)
+            mean, var = predictor.latent_covariance(X)
         else:
-            mean, var = self._predictor.latent_moments(X, self.n_jobs)
-        shift, scale = self._units
+            mean, var = predictor.latent_moments(X, self.n_jobs)
+        scale = self._units[1]
         half_way = to_units_of_y(var.T, 0.0, scale)  # the square of the scale may be no number
         return to_units_of_y(mean.T, shift, scale), to_units_of_y(half_way, 0.0, scale)
+
+    def _predictor_of_terms(self, terms: Any) -> tuple[Any, float]:
+        """Return a predictor of some terms, and what is added to it; of all terms for None."""
+        if terms is None:
+            return self._predictor, self._units[0]
+        self._check_one_kernel("terms")
+        return select_terms(self._predictor, terms), 0.0
+
+    def linear_effects(self, X: Any = None) -> Any:
+        """Posterior of the slopes of the linear terms of the kernel.
+
+        Terms of a sum that are `skgpmcmc.kernels.Linear` or DotProduct, alone or times a constant,
+        and on all columns or by `On` on some, are linear in their columns.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), default=None
+            Effects are those of one standard deviation of each column in these rows; None is one
+            unit of each column, as in `fit`.
+
+        Returns
+        -------
+        pandas.DataFrame, or a printable table if pandas is not installed
+            A row for each column of a linear term, in its order. Columns: "mean", "sd", "5%" and
+            "95%" of the change of the latent function, which is in units of y for numbers, the log
+            of the rate for counts, and on the scale of the link for probabilities.
+
+        Raises
+        ------
+        ValueError
+            If the kernel has no linear term, or there is one model per class or kernel.
+        """
+        check_is_fitted(self)
+        self._check_single("linear_effects")
+        self._check_one_kernel("linear_effects")
+        steps = np.ones(self.n_features_in_)
+        if X is not None:
+            steps = np.std(validate_rows_to_predict(self, X), axis=0)
+        positions = map(str, range(self.n_features_in_))
+        names = [str(name) for name in vars(self).get("feature_names_in_", positions)]
+        found = find_linear_effects(self._predictor, names, steps, self._units[1])
+        try:
+            return found.to_frame()
+        except ModuleNotFoundError:  # pandas is not a dependency
+            return found
 
     def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = 0) -> np.ndarray:
         """Joint posterior draws of the latent function at the rows of X.

@@ -36,7 +36,7 @@ from ._noise import (
     normalize_noise,
 )
 from ._parameters import ModelParameters
-from ._predictive import predict_targets
+from ._predictive import check_probabilities, predict_targets, unwrap_single
 
 #: What to do about targets that a likelihood does not know.
 _REMEDY = (
@@ -192,7 +192,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
     def _target_units(self):
         return self._units
 
-    def predict(self, X, return_std=False, return_quantiles=None, return_cov=False):
+    def predict(self, X, return_std=False, return_quantiles=None, return_cov=False, terms=None):
         """Posterior predictive mean; on request also standard deviations, quantiles or covariances.
 
         Parameters
@@ -207,6 +207,10 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
             Also return the covariance matrix of new targets at all rows: that of the latent
             function, plus the noise variance on the diagonal. Its diagonal is the square of what
             `return_std` returns.
+        terms : sequence of int, default=None
+            Predict the sum of these terms of the kernel, by their positions in its sum, instead of
+            a new target: all results are those of the function, without noise and without the mean
+            of y. See `latent_mean_and_variance`.
 
         Returns
         -------
@@ -229,6 +233,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std and return_cov can be asked for.")
+        if terms is not None:
+            return self._predict_terms(X, return_std, return_quantiles, return_cov, terms)
         X = validate_rows_to_predict(self, X)
         if not return_cov:
             return predict_targets(self, X, return_std, return_quantiles)
@@ -238,6 +244,22 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         _, *quantiles = found if isinstance(found, tuple) else (found,)
         scale = self._units[1]
         return (point, to_units_of_y(scale * covariance, 0.0, scale), *quantiles)
+
+    def _predict_terms(self, X, return_std, return_quantiles, return_cov, terms):
+        """Predict what terms of the kernel add to the function."""
+        mean, var = self.latent_mean_and_variance(X, return_cov, terms)
+        results = [mean]
+        if return_std:
+            results.append(np.sqrt(var))
+        if return_cov:
+            results.append(var)
+        if return_quantiles is not None:
+            predictor, _ = self._predictor_of_terms(terms)
+            probabilities = check_probabilities(return_quantiles)
+            X = validate_rows_to_predict(self, X)
+            quantiles = predictor.latent_quantiles(probabilities, X)
+            results.append(to_units_of_y(quantiles, 0.0, self._units[1]))
+        return unwrap_single(results)
 
     def _joint_moments(self, X):
         """Predictive mean and covariance of the encoded targets at all rows."""

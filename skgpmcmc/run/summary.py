@@ -1,14 +1,14 @@
-"""The posterior of every hyper-parameter in a few numbers, with the convergence of its chains."""
+"""Posteriors in a few numbers: hyper-parameters with their convergence, and linear effects."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .._table_repr import TableRepr, html_table
+from .._table_repr import TableRepr, html_table, text_table
 from .._typing import FloatArray
 from .convergence import ConvergenceGoal, summarize_convergence
 
@@ -102,13 +102,7 @@ class PosteriorSummary(TableRepr):
         return frame
 
     def __str__(self) -> str:
-        table = [["", *_COLUMNS], *self._rows()]
-        width, *widths = (max(map(len, column)) for column in zip(*table, strict=True))
-        lines = []
-        for name, *numbers in table:
-            cells = [f"{number:>{w}}" for number, w in zip(numbers, widths, strict=True)]
-            lines.append("  ".join([f"{name:<{width}}", *cells]))
-        return "\n".join(lines)
+        return text_table(["", *_COLUMNS], self._rows())
 
     def _repr_html_(self) -> str:
         """Return the table for a notebook, with marks where the goal is not reached."""
@@ -127,7 +121,39 @@ class PosteriorSummary(TableRepr):
         return html_table(["", *order], self._rows(), failed)
 
     def _rows(self) -> list[list[str]]:
-        return [
-            [name, *(format(float(self.columns[key][i]), how) for key, how in _COLUMNS.items())]
-            for i, name in enumerate(self.names)
-        ]
+        return _format_rows(self.names, self.columns)
+
+
+def _format_rows(names: Sequence[str], columns: Mapping[str, FloatArray]) -> list[list[str]]:
+    """Return the cells of a table, a row for each name."""
+    formats = [_COLUMNS[key] for key in columns]
+    rows = zip(*columns.values(), strict=True)
+    return [
+        [name, *(format(float(value), how) for value, how in zip(row, formats, strict=True))]
+        for name, row in zip(names, rows, strict=True)
+    ]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Effects(TableRepr):
+    """Posterior of linear effects; prints as a table.
+
+    Attributes
+    ----------
+    names : list of str
+        The columns of X, one per row.
+    columns : dict of str to ndarray of shape (n_rows,)
+        "mean", "sd", "5%", "95%": posterior moments and quantiles.
+    """
+
+    names: list[str]
+    columns: dict[str, FloatArray]
+
+    def to_frame(self) -> Any:
+        """Return a data frame of pandas, with a row per column of X."""
+        import pandas as pd
+
+        return pd.DataFrame(self.columns, index=self.names)
+
+    def __str__(self) -> str:
+        return text_table(["", *self.columns], _format_rows(self.names, self.columns))
