@@ -104,9 +104,9 @@ class PsychometricProbit(MixedWithConstant, Bernoulli):
     def log_shares(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return log g or log l, for +1 and -1, and log(1 - g - l)."""
         with np.errstate(divide="ignore"):
-            log_constant = np.where(np.asarray(y) > 0.0, np.log(self.guess), np.log(self.lapse))
+            of_guess, of_lapse = np.log([self.guess, self.lapse])
         rest = np.log1p(-self.guess - self.lapse)
-        return log_constant, np.full(np.shape(y), rest)
+        return np.where(np.greater(y, 0.0), of_guess, of_lapse), np.full(np.shape(y), rest)
 
     def share_slopes(self, y: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return derivatives of log g or log l, and of log(1 - g - l), in the logs of the odds."""
@@ -114,7 +114,7 @@ class PsychometricProbit(MixedWithConstant, Bernoulli):
         rates = np.array([getattr(self, name) / self._to_share for name in inferred])
         slopes = [(inferred == name) - rates * (name in inferred) for name in ("guess", "lapse")]
         column = (slice(None), *(None,) * np.ndim(y))
-        of_constant = np.where(np.asarray(y) > 0.0, slopes[0][column], slopes[1][column])
+        of_constant = np.where(np.greater(y, 0.0), slopes[0][column], slopes[1][column])
         of_share = np.broadcast_to(-rates[column], of_constant.shape)
         return of_constant, of_share
 

@@ -260,7 +260,7 @@ class _ScaleMixture(NamedTuple):
         (low, high) = likelihood._log_precisions
         step = likelihood._step
         n_nodes = int(np.ceil((high - low) / step)) + int(np.ceil(-center.min() / step))
-        u = high - step * np.arange(n_nodes + 1)
+        u = np.asarray(high - step * np.arange(n_nodes + 1.0), dtype=float)
         noise = np.broadcast_to(s2 * np.exp(np.minimum(-u, _LARGEST_LOG)), (len(e), len(u)))
         total = var + noise
         log_weight = 0.5 * (nu * (u - np.exp(u)) - np.log(total) - e * e / total)
