@@ -23,9 +23,11 @@ from skgpmcmc.likelihoods import (
     NegativeBinomial,
     OrdinalProbit,
     Poisson,
+    PsychometricProbit,
     Softmax,
     StudentT,
     Volatility,
+    ZeroInflatedNegativeBinomial,
 )
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -51,6 +53,7 @@ LEAST_ESS = 400.0
 X = np.sort(np.random.default_rng(0).uniform(0.0, 4.0, 32))[:, None]
 F = 1.2 * np.sin(2.0 * X[:, 0])
 ONE_SCALE = ConstantKernel(1.0, "fixed") * RBF(1.0)
+NO_SCALE = ConstantKernel(1.5, "fixed") * RBF(0.7, "fixed")
 
 
 def outliers(y):
@@ -68,6 +71,10 @@ CASES = {
         BayesianGPRegressor(ONE_SCALE, likelihood="student_t"),
         lambda rng: outliers(F + 0.3 * rng.standard_normal(32)),
     ),
+    "degrees of freedom": (
+        BayesianGPRegressor(NO_SCALE, likelihood=StudentT(infer_df=True)),
+        lambda rng: outliers(F + 0.3 * rng.standard_normal(32)),
+    ),
     "poisson": (
         BayesianGPPoissonRegressor(likelihood="poisson", priors="paper"),
         lambda rng: rng.poisson(np.exp(F)),
@@ -76,8 +83,22 @@ CASES = {
         BayesianGPPoissonRegressor(ONE_SCALE, likelihood="negative_binomial"),
         lambda rng: rng.poisson(np.exp(F) * rng.gamma(1.5, 1.0 / 1.5, 32)),
     ),
+    "zero-inflated poisson": (
+        BayesianGPPoissonRegressor(ONE_SCALE, likelihood="zero_inflated_poisson"),
+        lambda rng: rng.poisson(np.exp(F)) * (rng.random(32) > 0.3),
+    ),
+    "zero-inflated negative binomial": (
+        BayesianGPPoissonRegressor(NO_SCALE, likelihood="zero_inflated_negative_binomial"),
+        lambda rng: (
+            rng.poisson(np.exp(1.0 + F) * rng.gamma(4.0, 0.25, 32)) * (rng.random(32) > 0.3)
+        ),
+    ),
+    "guesses and lapses": (
+        BayesianGPClassifier(NO_SCALE, likelihood=PsychometricProbit(0.02, infer_guess=True)),
+        lambda rng: rng.random(32) < 0.1 + 0.8 * (F > 0.0),
+    ),
     "ordinal": (
-        BayesianGPOrdinalClassifier(ConstantKernel(1.5, "fixed") * RBF(0.7, "fixed")),
+        BayesianGPOrdinalClassifier(NO_SCALE),
         lambda rng: np.digitize(F + 0.5 * rng.standard_normal(32), [-0.5, 0.6]),
     ),
     "volatility": (
@@ -146,6 +167,9 @@ LIKELIHOODS = {
     "negative binomial": NegativeBinomial(1.5),
     "volatility": Volatility(),
     "student-t": StudentT(0.5),
+    "degrees of freedom": StudentT(0.5, 3.0, infer_df=True),
+    "zero-inflated": ZeroInflatedNegativeBinomial(1.5, 0.5),
+    "guesses and lapses": PsychometricProbit(0.1, 0.2, infer_guess=True),
     "ordinal": OrdinalProbit((-0.5, 0.7)),
     "gaussian": Gaussian(0.5),
     "softmax": Softmax(3),
@@ -155,6 +179,10 @@ PRIORS = {
     "k2__length_scale": stats.lognorm(0.5),
     "noise_scale": stats.lognorm(0.8, scale=0.5),
     "shape": stats.lognorm(1.0, scale=1.5),
+    "df": stats.gamma(2.0, scale=3.0),
+    "zero_odds": stats.lognorm(1.0, scale=0.5),
+    "guess_odds": stats.lognorm(1.0, scale=0.2),
+    "lapse_odds": stats.lognorm(1.0, scale=0.2),
     "threshold": stats.norm(-0.5, 2.0),  # wide, so that y says much of them
     "threshold_gap": stats.lognorm(1.0),
 }
@@ -271,6 +299,7 @@ def twin(cls):
 
 TWINS = [
     ("student-t", ForgetsParameters),
+    ("zero-inflated", ForgetsParameters),
     ("ordinal", ForgetsParameters),
     ("poisson", ForgetsOffset),
     ("softmax", ForgetsClasses),

@@ -17,10 +17,10 @@ from ..helpers import Z_LIMIT, in_one_test, short_chains, z_score
 from .conftest import CASES, EXPOSURE_NEW, SETTINGS, X_NEW, X
 
 PROBABILITIES = [0.02, 0.4, 0.5, 0.97]
-NUMBERS = ["regressor", "student_t", "poisson", "negative_binomial", "volatility"]
+COUNTS = ["poisson", "negative_binomial", "zero_inflated"]
+NUMBERS = ["regressor", "student_t", *COUNTS, "volatility"]
 ORDERED = ["ordinal", "ordinal_names"]
 LABELS = [*ORDERED, "classifier"]
-COUNTS = ["poisson", "negative_binomial"]
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +31,23 @@ def fitted(models):
 def asked(name):
     """What a prediction of new rows is told besides."""
     return {"exposure": EXPOSURE_NEW} if name in COUNTS else {}
+
+
+class ZeroInflated:
+    """Poisson counts of given rates, which are zero with probability pi whatever the rate."""
+
+    def __init__(self, pi, rate):
+        self.pi, self.part = pi, stats.poisson(rate)
+
+    def mean(self):
+        return (1.0 - self.pi) * self.part.mean()
+
+    def var(self):
+        square = (1.0 - self.pi) * (self.part.var() + self.part.mean() ** 2)
+        return square - self.mean() ** 2
+
+    def cdf(self, y):
+        return (y >= 0.0) * (self.pi + (1.0 - self.pi) * self.part.cdf(y))
 
 
 def targets_given(est, name, theta, f):
@@ -46,6 +63,8 @@ def targets_given(est, name, theta, f):
     if name == "poisson":
         return stats.poisson(rate)
     k = np.exp(theta[-1])
+    if name == "zero_inflated":
+        return ZeroInflated(k / (1.0 + k), rate)
     return stats.nbinom(k, k / (k + rate))
 
 
