@@ -258,19 +258,31 @@ def test_joint_test_catches_a_collapsed_walk_without_jacobian():
     check_caught(collapsed_test(WithoutJacobian, COLLAPSED_SHORT))
 
 
-class ForgetsParameters(OneByOne, PseudoMarginalMetropolis):
-    """Evaluates the likelihood at the parameters it began with."""
+class EvaluatesElsewhere(OneByOne, PseudoMarginalMetropolis):
+    """Evaluates the likelihood at another theta than that of the state."""
 
     def evaluate_one(self, model, theta, rng, *retained):
-        own = len(model.covariance.start)
-        frozen = model.with_observations(likelihood=model.likelihood_at(model.start))
-        at = np.concatenate([theta[:own], model.start[own:]])
-        found = super().evaluate_one(frozen, at, rng, *retained)
+        found = super().evaluate_one(model, self.elsewhere(model, theta), rng, *retained)
         log_hyperprior = model.hyperprior.log_prob(theta)
         if found is None or not np.isfinite(log_hyperprior):
             return None
         state = found.state._replace(theta=theta, log_hyperprior=log_hyperprior)
         return EvaluatedState(state, self.log_target(state))
+
+
+class ForgetsParameters(EvaluatesElsewhere):
+    """Evaluates the likelihood at the parameters it began with."""
+
+    def elsewhere(self, model, theta):
+        own = len(model.covariance.start)
+        return np.concatenate([theta[:own], model.start[own:]])
+
+
+class ForgetsAdditionalZeros(EvaluatesElsewhere):
+    """Takes every zero for one of the other counts."""
+
+    def elsewhere(self, model, theta):
+        return np.append(theta[:-1], -20.0)
 
 
 class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
@@ -281,17 +293,11 @@ class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
         return super().evaluate_one(unaware, theta, rng, *retained)
 
 
-class ForgetsClasses(OneByOne, PseudoMarginalMetropolis):
+class ForgetsClasses(EvaluatesElsewhere):
     """Evaluates all classes at the hyper-parameters of the first."""
 
-    def evaluate_one(self, model, theta, rng, *retained):
-        own = len(model.covariance.start)
-        found = super().evaluate_one(model, np.tile(theta[:own], 3), rng, *retained)
-        log_hyperprior = model.hyperprior.log_prob(theta)
-        if found is None or not np.isfinite(log_hyperprior):
-            return None
-        state = found.state._replace(theta=theta, log_hyperprior=log_hyperprior)
-        return EvaluatedState(state, self.log_target(state))
+    def elsewhere(self, model, theta):
+        return np.tile(theta[: len(model.covariance.start)], 3)
 
 
 def twin(cls):
@@ -300,7 +306,7 @@ def twin(cls):
 
 TWINS = [
     ("student-t", ForgetsParameters),
-    ("zero-inflated", ForgetsParameters),
+    ("zero-inflated", ForgetsAdditionalZeros),
     ("ordinal", ForgetsParameters),
     ("poisson", ForgetsOffset),
     ("softmax", ForgetsClasses),
