@@ -27,7 +27,7 @@ from skgpmcmc.likelihoods import (
     Softmax,
     StudentT,
     Volatility,
-    ZeroInflatedNegativeBinomial,
+    ZeroInflatedPoisson,
 )
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -169,7 +169,7 @@ LIKELIHOODS = {
     "volatility": Volatility(),
     "student-t": StudentT(0.5),
     "degrees of freedom": StudentT(0.5, 3.0, infer_df=True),
-    "zero-inflated": ZeroInflatedNegativeBinomial(1.5, 0.5),
+    "zero-inflated": ZeroInflatedPoisson(0.5),
     "guesses and lapses": PsychometricProbit(0.1, 0.2, infer_guess=True),
     "ordinal": OrdinalProbit((-0.5, 0.7)),
     "gaussian": Gaussian(0.5),
