@@ -327,6 +327,11 @@ class Likelihood(ABC):
             f"The {self.name} likelihood does not define the mean of a target."
         )
 
+    @property
+    def finite_variance(self) -> bool:
+        """Whether targets have a variance, so that standard deviations can be predicted."""
+        return True
+
     def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Probability that a target over f ~ N(mean, var) is at most y; shapes that broadcast."""
         raise NotImplementedError(

@@ -61,8 +61,8 @@ class StudentT(PositiveParameters):
     Notes
     -----
     The variance of a new target is infinite for df <= 2. With inferred degrees of freedom, the
-    posterior may include such values: intervals from quantiles are then more useful than standard
-    deviations.
+    posterior may include such values: there are no standard deviations of new targets then, and
+    quantiles take their place.
 
     References
     ----------
@@ -191,6 +191,11 @@ class StudentT(PositiveParameters):
         """Return cuts whose spacing grows with the distance from y."""
         places = self.noise_scale * np.concatenate([-_PANEL_ENDS[::-1], [0.0], _PANEL_ENDS])
         return quadrature.Cuts(y[:, None] + places)
+
+    @property
+    def finite_variance(self) -> bool:
+        """Whether there are more than two degrees of freedom."""
+        return self.df > 2.0
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean and variance of a target over f ~ N(mean, var); infinite for df <= 2."""

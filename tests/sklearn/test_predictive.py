@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.integrate import cumulative_trapezoid
 
 from skgpmcmc import BayesianGPPoissonRegressor, BayesianGPRegressor
-from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.likelihoods import Gaussian, StudentT
 
 from ..helpers import Z_LIMIT, in_one_test, short_chains, z_score
 from .conftest import CASES, EXPOSURE_NEW, SETTINGS, X_NEW, X
@@ -272,6 +272,20 @@ def test_return_cov_is_refused_with_return_std_and_for_other_likelihoods(fitted)
         est.fit(X, CASES["poisson"][1])
     with pytest.raises(ValueError, match=r"return_cov is for noise.*'poisson'.*sample_y"):
         est.predict(X_NEW, return_cov=True)
+
+
+def test_spread_of_few_degrees_of_freedom_is_refused():
+    """Their variance is infinite; quantiles are not."""
+    quick = {**SETTINGS["asis"], "n_warmup": 2, "n_draws": 2}
+    est = BayesianGPRegressor(likelihood=StudentT(df=1.5), **quick)
+    with short_chains():
+        est.fit(X, CASES["regressor"][1])
+    for spread in ("return_std", "return_cov"):
+        with pytest.raises(ValueError, match=r"are infinite, .*df=1.5.*use quantiles"):
+            est.predict(X_NEW, **{spread: True})
+    mean, quantiles = est.predict(X_NEW, return_quantiles=[0.1, 0.9])
+    assert np.isfinite(mean).all()
+    assert np.isfinite(quantiles).all()
 
 
 def test_latent_covariance_of_a_softmax_has_one_matrix_per_class(models):
