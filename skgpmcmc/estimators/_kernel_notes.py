@@ -49,7 +49,7 @@ def warn_about_kernel(kernel: Kernel, priors: Any, likelihood: Likelihood) -> No
             f"{shown}. Use priors={{{name!r}: scipy.stats.loguniform({low:g}, {high:g})}} or "
             'another prior, or the bounds "fixed" to keep the value of the kernel.'
         )
-    is_inferred = isinstance(likelihood, (Gaussian, StudentT)) and likelihood.parameters
+    is_inferred = isinstance(likelihood, (Gaussian, StudentT)) and not likelihood.fixed
     if is_inferred and has_white_kernel(kernel):
         warn(
             "The kernel has a WhiteKernel, but the likelihood has noise already, whose standard "

@@ -13,6 +13,7 @@ from sklearn.metrics import d2_tweedie_score
 from .._params import check_choice, check_flag
 from ..likelihoods.base import Likelihood
 from ..likelihoods.counts import NegativeBinomial, Poisson
+from ..likelihoods.zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 from . import _validation as check
 from ._average import fit_average, kernels_to_average
 from ._data import check_numbers, check_rows, validate, validate_rows_to_predict
@@ -49,10 +50,14 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
     ----------
     %(kernel)s
     %(priors)s, or ``"shape"`` of the negative binomial distribution
-    likelihood : {"negative_binomial", "poisson"} or Likelihood, default="negative_binomial"
+    likelihood : {"negative_binomial", "poisson", "zero_inflated_negative_binomial", \
+            "zero_inflated_poisson"} or Likelihood, default="negative_binomial"
         "negative_binomial" allows for overdispersion, that is, a larger variance than that of
         Poisson counts with the same mean. The inferred ``"shape"`` says how much larger: the
-        variance is mu + mu^2 / shape for the mean mu. "poisson" assumes that there is none.
+        variance is mu + mu^2 / shape for the mean mu. "poisson" assumes that there is none. The
+        zero-inflated forms have additional zeros: a count is zero with a probability pi, whatever
+        its rate is, and ``"zero_odds"``, pi / (1 - pi), is inferred. The mean is then
+        (1 - pi) * exposure * exp(f).
     center : bool, default=True
         Add the log of the average rate, sum(y) / sum(exposure), to f. Far from the data, the
         predicted rate then returns to the average rate, and not to one.
@@ -86,6 +91,8 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
     _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {
         "poisson": Poisson,
         "negative_binomial": NegativeBinomial,
+        "zero_inflated_poisson": ZeroInflatedPoisson,
+        "zero_inflated_negative_binomial": ZeroInflatedNegativeBinomial,
     }
 
     def __sklearn_tags__(self):

@@ -14,8 +14,10 @@ from .binomial import BetaBinomial, Binomial
 from .counts import NegativeBinomial, Poisson
 from .gaussian import Gaussian, Volatility
 from .ordinal import OrdinalProbit
+from .psychometric import PsychometricProbit
 from .softmax import Softmax
 from .student_t import StudentT
+from .zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 
 __all__ = [
     "BERNOULLI_LIKELIHOODS",
@@ -34,10 +36,13 @@ __all__ = [
     "Poisson",
     "PredictiveMoments",
     "Probit",
+    "PsychometricProbit",
     "Softmax",
     "StudentT",
     "TiltedMoments",
     "Volatility",
+    "ZeroInflatedNegativeBinomial",
+    "ZeroInflatedPoisson",
 ]
 
 #: Likelihoods of two classes by their names in the estimators.

@@ -327,6 +327,11 @@ class Likelihood(ABC):
             f"The {self.name} likelihood does not define the mean of a target."
         )
 
+    @property
+    def finite_variance(self) -> bool:
+        """Whether targets have a variance, so that standard deviations can be predicted."""
+        return True
+
     def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
         """Probability that a target over f ~ N(mean, var) is at most y; shapes that broadcast."""
         raise NotImplementedError(
@@ -369,7 +374,48 @@ class Likelihood(ABC):
         return first, second
 
 
-class OneScaleLikelihood(Likelihood):
+class PositiveParameters(Likelihood):
+    """Base class of likelihoods whose parameters are positive fields of the dataclass.
+
+    Attributes
+    ----------
+    inferred : tuple of str
+        Names of the fields that are inferred.
+    farthest : float
+        Largest absolute value of the log of a parameter, which is clipped there. With the default
+        its fourth power and the inverse of the power are within double precision. Chains may
+        propose larger values, but the likelihood is then so small that the clipping does not
+        matter.
+    """
+
+    farthest: ClassVar[float] = 170.0
+
+    @property
+    @abstractmethod
+    def inferred(self) -> tuple[str, ...]:
+        """Names of the fields that are inferred, in the order of `parameters`."""
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """The inferred fields."""
+        return tuple(Parameter(name, True, getattr(self, name)) for name in self.inferred)
+
+    def log_range(self, name: str) -> tuple[float, float]:
+        """Return the ends at which the log of a parameter is clipped."""
+        return -self.farthest, self.farthest
+
+    def with_parameters(self, values: FloatArray) -> Self:
+        """Return the likelihood with the exponentials of `values` as its parameters."""
+        if not len(values):
+            return self
+        given = dict[str, float]()
+        for name, value in zip(self.inferred, values, strict=True):
+            least, most = self.log_range(name)
+            given[name] = float(np.exp(min(max(float(value), least), most)))
+        return replace(self, **given)  # type: ignore[type-var]
+
+
+class OneScaleLikelihood(PositiveParameters):
     """Base class of likelihoods with one positive parameter, which is a field of the dataclass.
 
     Attributes
@@ -378,28 +424,15 @@ class OneScaleLikelihood(Likelihood):
         Name of the parameter.
     fixed : bool
         Whether the parameter is fixed instead of inferred.
-    farthest : float
-        Largest absolute value of the log of the parameter, which is clipped there. With the default
-        its fourth power and the inverse of the power are within double precision. Chains may
-        propose larger values, but the likelihood is then so small that the clipping does not
-        matter.
     """
 
     scale: ClassVar[str]
-    farthest: ClassVar[float] = 170.0
     fixed: bool
 
     @property
-    def parameters(self) -> tuple[Parameter, ...]:
+    def inferred(self) -> tuple[str, ...]:
         """The scale, unless it is fixed."""
-        return () if self.fixed else (Parameter(self.scale, True, getattr(self, self.scale)),)
-
-    def with_parameters(self, values: FloatArray) -> Self:
-        """Return the likelihood with the scale exp(values[0])."""
-        if not len(values):
-            return self
-        log_scale = min(max(float(values[0]), -self.farthest), self.farthest)
-        return replace(self, **{self.scale: float(np.exp(log_scale))})  # type: ignore[type-var]
+        return () if self.fixed else (self.scale,)
 
 
 def mask_negative(var: FloatArray) -> FloatArray:

@@ -48,7 +48,7 @@ _STIRLING = (1.0 / 12.0, -1.0 / 360.0, 1.0 / 1260.0, -1.0 / 1680.0, 1.0 / 1188.0
 _DIGAMMA = (-1.0 / 12.0, 1.0 / 120.0, -1.0 / 252.0, 1.0 / 240.0, -1.0 / 132.0)
 
 
-class _Counts(Likelihood):
+class Counts(Likelihood):
     """Base class of likelihoods of counts."""
 
     fractional: bool
@@ -65,7 +65,7 @@ class _Counts(Likelihood):
 
 
 @dataclass(frozen=True)
-class Poisson(_Counts):
+class Poisson(Counts):
     """Poisson counts with mean exp(f); an exposure E enters as an offset log E of f.
 
     Parameters
@@ -140,7 +140,7 @@ class Poisson(_Counts):
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(_Counts, OneScaleLikelihood):
+class NegativeBinomial(Counts, OneScaleLikelihood):
     """Negative binomial counts with mean mu = exp(f) and variance mu + mu^2 / shape.
 
     An exposure E enters as an offset log E of f. For large `shape` the distribution tends to the

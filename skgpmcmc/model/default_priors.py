@@ -31,7 +31,9 @@ from ..likelihoods.base import Likelihood
 from ..likelihoods.counts import NegativeBinomial
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.ordinal import OrdinalProbit
+from ..likelihoods.psychometric import PsychometricProbit
 from ..likelihoods.student_t import StudentT
+from ..likelihoods.zero_inflated import ZeroInflated, ZeroInflatedNegativeBinomial
 from .covariance import Covariance
 from .hyperpriors import HyperPrior
 from .lengths import (
@@ -57,6 +59,14 @@ _SLOPE_VARIANCE = (1.0, 3.0)
 _NOISE = (0.3, 1.5)
 #: Log-normal prior of the shape of negative binomial counts: median, and sd of the log.
 _SHAPE = (10.0, 3.0)
+#: Log-normal prior of the odds of additional zeros: median, and sd of the log. The probability is
+#: between 0.7 % and 84 % with probability 0.9.
+_ZERO_ODDS = (0.2, 2.0)
+#: Log-normal prior of the odds of a guess or a lapse: median, and sd of the log. They are near
+#: probabilities, which are between 0.6 % and 13 % with probability 0.9, like Beta(1, 19).
+_LAPSE_ODDS = (0.03, 1.0)
+#: Gamma prior of the degrees of freedom of noise (Juarez & Steel, 2010): shape and scale.
+_DEGREES_OF_FREEDOM = (2.0, 10.0)
 #: Log-normal prior of a pure number: median, and standard deviation of the log.
 _NUMBER = (1.0, 1.0)
 #: Log-normal prior of the distance u of a level, whose correlation with another is exp(-2 u):
@@ -227,6 +237,9 @@ def default_priors(
     * ``length_scale`` of ExpSineSquared, ``alpha`` of RationalQuadratic and ``threshold_gap`` of
       ordered classes are pure numbers: log-normal(0, 1). ``shape`` of negative binomial counts has
       median 10 and a long upper tail, where counts are nearly Poisson.
+    * ``zero_odds`` of zero-inflated counts has median 0.2, and is between 0.007 and 5 with
+      probability 0.9. ``guess_odds`` and ``lapse_odds`` have median 0.03, and are between 0.006 and
+      0.16. ``df`` of Student's t noise has the prior Gamma(2, rate 0.1) (Juarez & Steel, 2010).
     * A hyper-parameter of another class counts as a pure number, whatever it is called.
     """
     laws = dict[str, Any]()
@@ -467,9 +480,17 @@ _LIKELIHOOD_PRIORS: dict[tuple[type, str], DefaultPrior] = {
         (Gaussian, "noise_scale", _NOISE, "standard deviation of noise"),
         (StudentT, "noise_scale", _NOISE, "standard deviation of noise"),
         (NegativeBinomial, "shape", _SHAPE, "shape of counts"),
+        (ZeroInflatedNegativeBinomial, "shape", _SHAPE, "shape of counts"),
+        (ZeroInflated, "zero_odds", _ZERO_ODDS, "odds of additional zeros"),
+        (PsychometricProbit, "guess_odds", _LAPSE_ODDS, "odds of a guess"),
+        (PsychometricProbit, "lapse_odds", _LAPSE_ODDS, "odds of a lapse"),
         (OrdinalProbit, "threshold_gap", _NUMBER, "pure number"),
     ]
 }
+_LIKELIHOOD_PRIORS[StudentT, "df"] = DefaultPrior(
+    stats.gamma(_DEGREES_OF_FREEDOM[0], scale=_DEGREES_OF_FREEDOM[1]),
+    "default: degrees of freedom of noise",
+)
 
 
 def _find_rule(rules: Mapping[tuple[type, str], Any], owner: Any, name: str) -> Any:

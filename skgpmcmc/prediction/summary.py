@@ -142,6 +142,11 @@ def mean_of_target(likelihood: Likelihood, mean: FloatArray, var: FloatArray) ->
 
 def moments_of_target(likelihood: Likelihood, mean: FloatArray, var: FloatArray) -> FloatArray:
     """Mean, squared mean and variance of a target given the moments of f*."""
+    if not likelihood.finite_variance:
+        raise ValueError(
+            "Standard deviations and covariances of new targets are infinite, as at some draws the "
+            f"likelihood is {likelihood}: use quantiles, such as return_quantiles=[0.05, 0.95]."
+        )
     moments = likelihood.predictive_moments(mean, var)
     values = (moments.mean, moments.mean**2, moments.var)
     return np.stack([np.broadcast_to(value, mean.shape) for value in values])

@@ -23,9 +23,11 @@ from skgpmcmc.likelihoods import (
     NegativeBinomial,
     OrdinalProbit,
     Poisson,
+    PsychometricProbit,
     Softmax,
     StudentT,
     Volatility,
+    ZeroInflatedPoisson,
 )
 from skgpmcmc.model import (
     ClasswiseGP,
@@ -51,6 +53,7 @@ LEAST_ESS = 400.0
 X = np.sort(np.random.default_rng(0).uniform(0.0, 4.0, 32))[:, None]
 F = 1.2 * np.sin(2.0 * X[:, 0])
 ONE_SCALE = ConstantKernel(1.0, "fixed") * RBF(1.0)
+NO_SCALE = ConstantKernel(1.5, "fixed") * RBF(0.7, "fixed")
 
 
 def outliers(y):
@@ -68,6 +71,10 @@ CASES = {
         BayesianGPRegressor(ONE_SCALE, likelihood="student_t"),
         lambda rng: outliers(F + 0.3 * rng.standard_normal(32)),
     ),
+    "degrees of freedom": (
+        BayesianGPRegressor(NO_SCALE, likelihood=StudentT(infer_df=True)),
+        lambda rng: F + 0.3 * rng.standard_t(3.0, 32),
+    ),
     "poisson": (
         BayesianGPPoissonRegressor(likelihood="poisson", priors="paper"),
         lambda rng: rng.poisson(np.exp(F)),
@@ -76,8 +83,22 @@ CASES = {
         BayesianGPPoissonRegressor(ONE_SCALE, likelihood="negative_binomial"),
         lambda rng: rng.poisson(np.exp(F) * rng.gamma(1.5, 1.0 / 1.5, 32)),
     ),
+    "zero-inflated poisson": (
+        BayesianGPPoissonRegressor(ONE_SCALE, likelihood="zero_inflated_poisson"),
+        lambda rng: rng.poisson(np.exp(F)) * (rng.random(32) > 0.3),
+    ),
+    "zero-inflated negative binomial": (
+        BayesianGPPoissonRegressor(NO_SCALE, likelihood="zero_inflated_negative_binomial"),
+        lambda rng: (
+            rng.poisson(np.exp(1.0 + F) * rng.gamma(4.0, 0.25, 32)) * (rng.random(32) > 0.3)
+        ),
+    ),
+    "guesses and lapses": (
+        BayesianGPClassifier(NO_SCALE, likelihood=PsychometricProbit(0.02, infer_guess=True)),
+        lambda rng: rng.random(32) < 0.1 + 0.8 * (F > 0.0),
+    ),
     "ordinal": (
-        BayesianGPOrdinalClassifier(ConstantKernel(1.5, "fixed") * RBF(0.7, "fixed")),
+        BayesianGPOrdinalClassifier(NO_SCALE),
         lambda rng: np.digitize(F + 0.5 * rng.standard_normal(32), [-0.5, 0.6]),
     ),
     "volatility": (
@@ -105,7 +126,8 @@ def grid_reference(model, draws):
     grid = Grid(tuple(np.linspace(*pair, n_nodes) for pair in ends))
     rng = np.random.default_rng(seeded(1))
     exact = isinstance(model.likelihood, Gaussian)
-    by_mode = joint or isinstance(model.likelihood, StudentT)
+    # The mode is a cheap center with few degrees of freedom, but a poor one if they may be one.
+    by_mode = joint or (isinstance(model.likelihood, StudentT) and not model.likelihood.infer_df)
     approximation = Exact() if exact else Laplace(tol=1e-4) if by_mode else EP(tol=0.1)
     log_density = np.empty((len(grid.nodes), N_BATCHES))
     with threadpool_limits(1):
@@ -146,6 +168,9 @@ LIKELIHOODS = {
     "negative binomial": NegativeBinomial(1.5),
     "volatility": Volatility(),
     "student-t": StudentT(0.5),
+    "degrees of freedom": StudentT(0.5, 3.0, infer_df=True),
+    "zero-inflated": ZeroInflatedPoisson(0.5),
+    "guesses and lapses": PsychometricProbit(0.1, 0.2, infer_guess=True),
     "ordinal": OrdinalProbit((-0.5, 0.7)),
     "gaussian": Gaussian(0.5),
     "softmax": Softmax(3),
@@ -155,6 +180,10 @@ PRIORS = {
     "k2__length_scale": stats.lognorm(0.5),
     "noise_scale": stats.lognorm(0.8, scale=0.5),
     "shape": stats.lognorm(1.0, scale=1.5),
+    "df": stats.gamma(2.0, scale=3.0),
+    "zero_odds": stats.lognorm(1.0, scale=0.5),
+    "guess_odds": stats.lognorm(1.0, scale=0.2),
+    "lapse_odds": stats.lognorm(1.0, scale=0.2),
     "threshold": stats.norm(-0.5, 2.0),  # wide, so that y says much of them
     "threshold_gap": stats.lognorm(1.0),
 }
@@ -229,19 +258,31 @@ def test_joint_test_catches_a_collapsed_walk_without_jacobian():
     check_caught(collapsed_test(WithoutJacobian, COLLAPSED_SHORT))
 
 
-class ForgetsParameters(OneByOne, PseudoMarginalMetropolis):
-    """Evaluates the likelihood at the parameters it began with."""
+class EvaluatesElsewhere(OneByOne, PseudoMarginalMetropolis):
+    """Evaluates the likelihood at another theta than that of the state."""
 
     def evaluate_one(self, model, theta, rng, *retained):
-        own = len(model.covariance.start)
-        frozen = model.with_observations(likelihood=model.likelihood_at(model.start))
-        at = np.concatenate([theta[:own], model.start[own:]])
-        found = super().evaluate_one(frozen, at, rng, *retained)
+        found = super().evaluate_one(model, self.elsewhere(model, theta), rng, *retained)
         log_hyperprior = model.hyperprior.log_prob(theta)
         if found is None or not np.isfinite(log_hyperprior):
             return None
         state = found.state._replace(theta=theta, log_hyperprior=log_hyperprior)
         return EvaluatedState(state, self.log_target(state))
+
+
+class ForgetsParameters(EvaluatesElsewhere):
+    """Evaluates the likelihood at the parameters it began with."""
+
+    def elsewhere(self, model, theta):
+        own = len(model.covariance.start)
+        return np.concatenate([theta[:own], model.start[own:]])
+
+
+class ForgetsAdditionalZeros(EvaluatesElsewhere):
+    """Takes every zero for one of the other counts."""
+
+    def elsewhere(self, model, theta):
+        return np.append(theta[:-1], -20.0)
 
 
 class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
@@ -252,17 +293,11 @@ class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
         return super().evaluate_one(unaware, theta, rng, *retained)
 
 
-class ForgetsClasses(OneByOne, PseudoMarginalMetropolis):
+class ForgetsClasses(EvaluatesElsewhere):
     """Evaluates all classes at the hyper-parameters of the first."""
 
-    def evaluate_one(self, model, theta, rng, *retained):
-        own = len(model.covariance.start)
-        found = super().evaluate_one(model, np.tile(theta[:own], 3), rng, *retained)
-        log_hyperprior = model.hyperprior.log_prob(theta)
-        if found is None or not np.isfinite(log_hyperprior):
-            return None
-        state = found.state._replace(theta=theta, log_hyperprior=log_hyperprior)
-        return EvaluatedState(state, self.log_target(state))
+    def elsewhere(self, model, theta):
+        return np.tile(theta[: len(model.covariance.start)], 3)
 
 
 def twin(cls):
@@ -271,6 +306,7 @@ def twin(cls):
 
 TWINS = [
     ("student-t", ForgetsParameters),
+    ("zero-inflated", ForgetsAdditionalZeros),
     ("ordinal", ForgetsParameters),
     ("poisson", ForgetsOffset),
     ("softmax", ForgetsClasses),

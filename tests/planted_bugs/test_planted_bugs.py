@@ -18,7 +18,7 @@ from skgpmcmc.importance.sequential import (
     _make_mass_function,
     _ProbitFactors,
 )
-from skgpmcmc.likelihoods import Logit, NegativeBinomial, Probit
+from skgpmcmc.likelihoods import Logit, NegativeBinomial, Probit, PsychometricProbit
 from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup import emulated
@@ -610,6 +610,27 @@ class WrongInformation(Probit):
         return 1.05 * super().fisher_information(f)
 
 
+class WrongMixture(PsychometricProbit):
+    """Its second derivative lacks what the share of the probit adds."""
+
+    def derivatives(self, y, f):
+        found = super().derivatives(y, f)
+        share = found.first / self.part.derivatives(y, f).first
+        return found._replace(second=share * self.part.derivatives(y, f).second)
+
+
+class WrongTilt(PsychometricProbit):
+    """Its integrals have the share of the probit at the mean of f."""
+
+    def tilted_moments(self, y, mean, var):
+        share = self.derivatives(y, mean).first / self.part.derivatives(y, mean).first
+        return (
+            super()
+            .tilted_moments(y, mean, var)
+            ._replace(alpha=share * self.part.tilted_moments(y, mean, var).alpha)
+        )
+
+
 class WrongGradient(Laplace):
     """Leaves out that the mode moves with theta."""
 
@@ -664,8 +685,10 @@ def test_right_likelihoods_and_approximations_pass_their_checks(likelihood):
         (WrongBeta(), "beta"),
         (WrongSample(), "sampled p"),
         (WrongInformation(), "squared score"),
+        (WrongMixture(), "second derivative"),
+        (WrongTilt(), "alpha"),
     ],
-    ids=["second", "beta", "sample", "information"],
+    ids=["second", "beta", "sample", "information", "mixture", "tilt"],
 )
 def test_check_likelihood_catches_wrong_likelihoods(likelihood, complaint):
     with pytest.raises(AssertionError, match=complaint):

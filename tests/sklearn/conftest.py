@@ -58,6 +58,10 @@ CASES = {
     ),
     "poisson": (BayesianGPPoissonRegressor(likelihood="poisson"), _COUNTS),
     "negative_binomial": (BayesianGPPoissonRegressor(), _COUNTS),
+    "zero_inflated": (
+        BayesianGPPoissonRegressor(likelihood="zero_inflated_poisson"),
+        _COUNTS * (np.arange(N) % 4 > 0),
+    ),
     "ordinal": (BayesianGPOrdinalClassifier(), np.array([1, 2, 5])[_LEVEL]),
     "ordinal_names": (BayesianGPOrdinalClassifier(class_order=ORDER), ORDER[_LEVEL]),
     "volatility": (

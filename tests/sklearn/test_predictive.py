@@ -11,16 +11,16 @@ from scipy import stats
 from scipy.integrate import cumulative_trapezoid
 
 from skgpmcmc import BayesianGPPoissonRegressor, BayesianGPRegressor
-from skgpmcmc.likelihoods import Gaussian
+from skgpmcmc.likelihoods import Gaussian, StudentT
 
 from ..helpers import Z_LIMIT, in_one_test, short_chains, z_score
 from .conftest import CASES, EXPOSURE_NEW, SETTINGS, X_NEW, X
 
 PROBABILITIES = [0.02, 0.4, 0.5, 0.97]
-NUMBERS = ["regressor", "student_t", "poisson", "negative_binomial", "volatility"]
+COUNTS = ["poisson", "negative_binomial", "zero_inflated"]
+NUMBERS = ["regressor", "student_t", *COUNTS, "volatility"]
 ORDERED = ["ordinal", "ordinal_names"]
 LABELS = [*ORDERED, "classifier"]
-COUNTS = ["poisson", "negative_binomial"]
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +31,23 @@ def fitted(models):
 def asked(name):
     """What a prediction of new rows is told besides."""
     return {"exposure": EXPOSURE_NEW} if name in COUNTS else {}
+
+
+class ZeroInflated:
+    """Poisson counts of given rates, which are zero with probability pi whatever the rate."""
+
+    def __init__(self, pi, rate):
+        self.pi, self.part = pi, stats.poisson(rate)
+
+    def mean(self):
+        return (1.0 - self.pi) * self.part.mean()
+
+    def var(self):
+        square = (1.0 - self.pi) * (self.part.var() + self.part.mean() ** 2)
+        return square - self.mean() ** 2
+
+    def cdf(self, y):
+        return (y >= 0.0) * (self.pi + (1.0 - self.pi) * self.part.cdf(y))
 
 
 def targets_given(est, name, theta, f):
@@ -46,6 +63,8 @@ def targets_given(est, name, theta, f):
     if name == "poisson":
         return stats.poisson(rate)
     k = np.exp(theta[-1])
+    if name == "zero_inflated":
+        return ZeroInflated(k / (1.0 + k), rate)
     return stats.nbinom(k, k / (k + rate))
 
 
@@ -253,6 +272,20 @@ def test_return_cov_is_refused_with_return_std_and_for_other_likelihoods(fitted)
         est.fit(X, CASES["poisson"][1])
     with pytest.raises(ValueError, match=r"return_cov is for noise.*'poisson'.*sample_y"):
         est.predict(X_NEW, return_cov=True)
+
+
+def test_spread_of_few_degrees_of_freedom_is_refused():
+    """Their variance is infinite; quantiles are not."""
+    quick = {**SETTINGS["asis"], "n_warmup": 2, "n_draws": 2}
+    est = BayesianGPRegressor(likelihood=StudentT(df=1.5), **quick)
+    with short_chains():
+        est.fit(X, CASES["regressor"][1])
+    for spread in ("return_std", "return_cov"):
+        with pytest.raises(ValueError, match=r"are infinite, .*df=1.5.*use quantiles"):
+            est.predict(X_NEW, **{spread: True})
+    mean, quantiles = est.predict(X_NEW, return_quantiles=[0.1, 0.9])
+    assert np.isfinite(mean).all()
+    assert np.isfinite(quantiles).all()
 
 
 def test_latent_covariance_of_a_softmax_has_one_matrix_per_class(models):

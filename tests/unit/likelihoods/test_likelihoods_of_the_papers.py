@@ -312,3 +312,66 @@ def test_ordinal_class_at_the_end_of_doubles_raises_no_warning():
     likelihood = OrdinalProbit((-1.0, 1.0))
     log_prob = [likelihood.log_prob(np.full(2, y), f) for y in (0.0, 1.0, 2.0)]
     assert_array_equal(log_prob, [[0.0, -np.inf], [-np.inf, -np.inf], [-np.inf, 0.0]])
+
+
+# --- degrees of freedom ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("df", [0.6, pytest.param(40.0, marks=pytest.mark.statistical)])
+def test_student_t_with_inferred_degrees_of_freedom_passes_check_likelihood(df):
+    check_likelihood(StudentT(0.7, df, infer_df=True), np.array([-0.5, 6.0]))
+
+
+def test_inferred_parameters_of_a_student_t_can_be_chosen():
+    names = {
+        (fixed, infer_df): tuple(
+            p.name for p in StudentT(fixed=fixed, infer_df=infer_df).parameters
+        )
+        for fixed in (False, True)
+        for infer_df in (False, True)
+    }
+    assert names == {
+        (False, False): ("noise_scale",),
+        (False, True): ("noise_scale", "df"),
+        (True, False): (),
+        (True, True): ("df",),
+    }
+    moved = StudentT(infer_df=True).with_parameters(np.log([0.2, 7.0]))
+    assert (moved.noise_scale, moved.df) == pytest.approx((0.2, 7.0))
+    slopes = [
+        StudentT(0.4, 3.0, fixed, infer_df).parameter_derivatives(F, 0.3)
+        for fixed, infer_df in ((False, True), (False, False), (True, True))
+    ]
+    for both, scale, df in zip(*slopes, strict=True):
+        assert_array_equal(both, [*scale, *df])
+
+
+@in_one_test("df", [300.0, 1e4, 1e6, 1e15])
+def test_student_t_of_many_degrees_of_freedom_is_gaussian(df):
+    """The precision of the noise then varies little, and so does the range of its integrals."""
+    likelihood = StudentT(0.5, infer_df=True).with_parameters(np.log([0.5, df]))
+    mean, var = np.array([0.3, -1.0, 2.0]), np.array([0.1, 0.7, 2.0])
+    y = np.array([0.0, 0.4, 3.0])
+    gaussian = Gaussian(0.5)
+    error = 3.0 / min(df, 1e6)
+    for own, expected in zip(
+        likelihood.tilted_moments(y, mean, var), gaussian.tilted_moments(y, mean, var), strict=True
+    ):
+        assert_allclose(own, expected, rtol=error, atol=error)
+    at_most = likelihood.predictive_cdf(y, mean, var)
+    assert_allclose(at_most, gaussian.predictive_cdf(y, mean, var), atol=error)
+    slopes = likelihood.tilted_parameter_gradient(y, None, mean, var)
+    expected = gaussian.tilted_parameter_gradient(y, None, mean, var)
+    assert_allclose(slopes, [*expected, 0.0 * y], atol=10.0 * error)
+
+
+def test_few_degrees_of_freedom_raise_no_warning():
+    """With a tenth, noise may be exp(700) times as large as its scale."""
+    likelihood = StudentT(0.5, infer_df=True).with_parameters(np.log([0.5, 1e-9]))
+    assert likelihood.df == pytest.approx(0.1)
+    y = np.array([0.0, 3.0, 1e9])
+    log_p = likelihood.log_predictive(y, 0.2, 1e-12)
+    assert_allclose(log_p, stats.t(0.1, 0.2, 0.5).logpdf(y), rtol=1e-8)
+    assert_allclose(
+        likelihood.predictive_cdf(y, 0.2, 1e-12), stats.t(0.1, 0.2, 0.5).cdf(y), rtol=1e-6
+    )

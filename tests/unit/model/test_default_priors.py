@@ -34,8 +34,11 @@ from skgpmcmc.likelihoods import (
     NegativeBinomial,
     OrdinalProbit,
     Poisson,
+    PsychometricProbit,
     Softmax,
     StudentT,
+    ZeroInflatedNegativeBinomial,
+    ZeroInflatedPoisson,
 )
 from skgpmcmc.model import (
     PriorTable,
@@ -264,6 +267,15 @@ def test_default_priors_of_likelihoods_have_their_stated_moments():
         assert_allclose(log_moments(of_likelihood(noise)["noise_scale"]), (np.log(0.3), 1.5))
     counts = of_likelihood(NegativeBinomial(2.0))["shape"]
     assert_allclose(log_moments(counts), (np.log(10.0), 3.0))
+    inflated = of_likelihood(ZeroInflatedNegativeBinomial())
+    assert_allclose(log_moments(inflated["shape"]), (np.log(10.0), 3.0))
+    for own in (inflated, of_likelihood(ZeroInflatedPoisson())):
+        assert_allclose(log_moments(own["zero_odds"]), (np.log(0.2), 2.0))
+    psychometric = of_likelihood(PsychometricProbit(0.1, infer_guess=True))
+    for name in ("guess_odds", "lapse_odds"):
+        assert_allclose(log_moments(psychometric[name]), (np.log(0.03), 1.0))
+    degrees = of_likelihood(StudentT(infer_df=True))["df"]
+    assert (degrees.mean(), degrees.std()) == pytest.approx((20.0, np.sqrt(200.0)))
     ordinal = of_likelihood(OrdinalProbit([-1.0, 1.0]))
     assert_allclose(log_moments(ordinal["threshold_gap"]), NUMBER, atol=1e-12)
     assert (ordinal["threshold"].mean(), ordinal["threshold"].std()) == (0.0, 3.0)
