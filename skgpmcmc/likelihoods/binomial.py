@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import bdtr, betaincinv, digamma, gammaln, ndtr, ndtri, polygamma
+from scipy.special import bdtr, betaincinv, digamma, gammaln, log_ndtr, ndtr, ndtri, polygamma
 
 from .._typing import BoolArray, FloatArray, IntArray
-from ..numerics.quadrature import DECREASING_TAIL, Bend, Cuts, average_decreasing
+from ..numerics.quadrature import DECREASING_TAIL, Bend, Ceiling, average_decreasing
 from .base import (
     Derivatives,
     Likelihood,
@@ -22,7 +22,7 @@ from .base import (
     ParameterDerivatives,
     PredictiveMoments,
 )
-from .bernoulli import Bernoulli, Logit, Probit
+from .bernoulli import Bernoulli, Logit, Probit, hazard
 
 #: Unit of the number of trials in an encoded target; the largest number is one less.
 _UNIT = 2.0**26
@@ -34,8 +34,12 @@ _LARGEST_LOG_PRECISION = 16.0
 _MOST_COUNTED = 100
 #: Bernoulli numbers: coefficients of the powers of 1 / x^2 in the series of x^3 times trigamma.
 _TRIGAMMA = (1.0 / 6.0, -1.0 / 30.0, 1.0 / 42.0, -1.0 / 30.0, 5.0 / 66.0, -691.0 / 2730.0)
-#: Ends of panels of a beta-binomial likelihood, on the scale of f.
-_PANEL_ENDS = (-16.0, -8.0, -4.0, -2.0, 0.0, 2.0, 4.0, 8.0, 16.0)
+#: Width of the bend of a beta-binomial likelihood, on the scale of f.
+_WIDTH = 1.0
+#: Sum of the arguments of a binomial coefficient from which Stirling's series is used.
+_LARGE_ARGUMENT = 1000.0
+#: Where the distribution function of a normal distribution is about to underflow.
+_LEAST_ARGUMENT = -37.0
 
 
 def encode(successes: Any, trials: Any) -> FloatArray:
@@ -218,12 +222,13 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
 
     Notes
     -----
-    With a = s Phi(f), b = s Phi(-f) and k successes in n trials, the log probability is that of at
-    most one success and one failure by a probit, plus ``log Gamma(k + a) - log Gamma(1 + a)`` if
-    k > 0, and the like of n - k and b. So written, it loses no digits where Phi underflows.
+    With a = s Phi(f), b = s Phi(-f), k successes and m = n - k failures, the probability is
+    ``C(a + k, k) a / (a + k) * C(b + m, m) b / (b + m) / (C(s + n, n) s / (s + n))``, where C are
+    binomial coefficients of real numbers. So written, it loses no digits where Phi underflows, or
+    where n or s is large.
 
-    Integrals over f take some thirty times as long as those of a binomial likelihood, because log p
-    is not concave in f.
+    The log probability is concave in Phi(f), so that it has one maximum in f, but it is not concave
+    in f. Integrals over f take about three times as long as those of a binomial likelihood.
     """
 
     precision: float = 10.0
@@ -241,12 +246,12 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         """Log probability of the successes."""
         k, n = decode(y)
         s = self.precision
-        value = _log_choose(k, n) - np.log(s) - gammaln(n + s) + gammaln(1.0 + s)
+        value = np.log(n + s) - np.log(s) - _log_coefficient(n, np.asarray(s))
         for count, sign in ((k, 1.0), (n - k, -1.0)):
-            a = s * ndtr(sign * f)
-            of_one = np.log(s) + Probit().log_prob(np.asarray(sign), f)
-            rest = gammaln(np.maximum(count, 1.0) + a) - gammaln(1.0 + a)
-            value = value + np.where(count > 0.0, of_one + rest, 0.0)
+            share = ndtr(sign * f)
+            a = s * share
+            first = np.log(s) + _log_ndtr(sign * f, share) - np.log(np.maximum(count, 0.5) + a)
+            value = value + _log_coefficient(count, a) + np.where(count > 0.0, first, 0.0)
         return np.asarray(value)
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
@@ -267,23 +272,32 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         if self.fixed:
             return super().parameter_derivatives(y, f)
         k, n = decode(y)
-        s = self.precision
         g = self._slope(f)
-        value = np.asarray(-1.0 - s * (digamma(n + s) - digamma(1.0 + s)))
         first = np.asarray(0.0)
         second = np.asarray(0.0)
         for count, sign in ((k, 1.0), (n - k, -1.0)):
-            a = s * ndtr(sign * f)
+            a = self.precision * ndtr(sign * f)
             one, two = self._psi_gaps(count, f, sign)
             three = self._third_psi_gap(count, f, sign)
-            value = value + np.where(count > 0.0, 1.0 + a * one, 0.0)
             slope = sign * g
             bent = -f * slope
             first = first + slope * (one + a * two)
             second = second + bent * (one + a * two) + slope**2 * (2.0 * two + a * three)
         shape = np.broadcast_shapes(np.shape(y), np.shape(f))
-        parts = (np.broadcast_to(part, shape)[None] for part in (value, first, second))
-        return ParameterDerivatives(*parts)
+        parts = (np.broadcast_to(part, shape)[None] for part in (first, second))
+        return ParameterDerivatives(self.parameter_slopes(y, f), *parts)
+
+    def parameter_slopes(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Return the first of `parameter_derivatives`."""
+        if self.fixed:
+            return super().parameter_slopes(y, f)
+        k, n = decode(y)
+        s = self.precision
+        value = np.asarray(-1.0 - s * (digamma(n + s) - digamma(1.0 + s)))
+        for count, sign in ((k, 1.0), (n - k, -1.0)):
+            a = s * ndtr(sign * f)
+            value = value + np.where(count > 0.0, 1.0 + a * self._psi_gap(count, a), 0.0)
+        return np.broadcast_to(value, np.broadcast_shapes(np.shape(y), np.shape(f)))[None]
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return the mean over y of the squared first derivative.
@@ -294,12 +308,13 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         f = np.asarray(f, dtype=float)
         n = np.broadcast_to(self._trials_like(f), f.shape)
         counted = np.minimum(n, _MOST_COUNTED)
-        found = np.empty(f.shape)
-        for trials in np.unique(counted):
-            here = counted == trials
-            targets = encode(np.arange(trials + 1.0)[:, None], trials)
-            score, _ = self.slopes(targets, f[here])
-            found[here] = np.sum(np.exp(self.log_prob(targets, f[here])) * score**2, axis=0)
+        n_targets = counted.ravel().astype(np.intp) + 1
+        first = np.cumsum(n_targets) - n_targets
+        k = np.arange(n_targets.sum()) - np.repeat(first, n_targets)
+        targets = encode(k, np.repeat(counted.ravel(), n_targets))
+        at = np.repeat(f.ravel(), n_targets)
+        squares = np.exp(self.log_prob(targets, at)) * self._score(targets, at) ** 2
+        found = np.add.reduceat(squares, first).reshape(f.shape)
         return np.asarray(found * self._effective_trials(n) / self._effective_trials(counted))
 
     def _effective_trials(self, n: FloatArray) -> FloatArray:
@@ -310,16 +325,24 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         """Return the first two derivatives."""
         k, n = decode(y)
         g = self._slope(f)
-        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
-        first = np.zeros(shape)
-        second = np.zeros(shape)
+        second = np.zeros(np.broadcast_shapes(np.shape(y), np.shape(f)))
         for count, sign in ((k, 1.0), (n - k, -1.0)):
-            own = Probit().derivatives(np.asarray(sign), f)
+            own = Probit().derivatives(np.asarray(sign), f).second
             one, two = self._psi_gaps(count, f, sign)
-            first += np.where(count > 0.0, own.first + sign * g * one, 0.0)
             bent = two * g**2 - sign * f * g * one
-            second += np.where(count > 0.0, own.second + bent, 0.0)
-        return first, second
+            second += np.where(count > 0.0, own + bent, 0.0)
+        return self._score(y, f), second
+
+    def _score(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Return the first derivative."""
+        k, n = decode(y)
+        g = self._slope(f)
+        first = np.zeros(np.broadcast_shapes(np.shape(y), np.shape(f)))
+        for count, sign in ((k, 1.0), (n - k, -1.0)):
+            a = self.precision * ndtr(sign * f)
+            own = hazard(sign * f) + g * self._psi_gap(count, a)
+            first += np.where(count > 0.0, sign * own, 0.0)
+        return first
 
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw successes in the trials of each row."""
@@ -328,11 +351,17 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         trials = np.broadcast_to(self._trials_like(f), np.shape(f))
         return encode(rng.binomial(trials.astype(np.int64), rng.beta(a, b)), trials)
 
-    def bend(self, y: FloatArray) -> Cuts:
-        """Return cuts on the scale of f, and at the most likely f."""
+    def bend(self, y: FloatArray) -> Ceiling:
+        """Return zero, the largest log of a probability, and where log p is largest or bends.
+
+        Without successes log p is about -s Phi(f) log(1 + n / s) where it begins to fall.
+        """
         k, n = decode(y)
-        center = ndtri((k + 0.5) / (n + 1.0))
-        return Cuts(np.column_stack([center, *(np.full(len(y), end) for end in _PANEL_ENDS)]))
+        s = self.precision
+        share = 1.0 / (1.0 + s * np.log1p(n / s))
+        trials = np.maximum(n, 1.0)
+        center = ndtri(np.clip(k / trials, share, 1.0 - share))
+        return Ceiling(np.asarray(0.0), center, np.asarray(_WIDTH))
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean and variance of one trial over f ~ N(mean, var)."""
@@ -343,19 +372,55 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         """Return the derivative of s Phi(f)."""
         return np.asarray(self.precision * np.exp(-0.5 * f * f) / np.sqrt(2.0 * np.pi))
 
+    @staticmethod
+    def _psi_gap(count: FloatArray, a: FloatArray) -> FloatArray:
+        """Return the derivative of log Gamma(count + a) - log Gamma(1 + a) in a, if count > 0."""
+        return np.asarray(digamma(np.maximum(count, 1.0) + a) - digamma(1.0 + a))
+
     def _psi_gaps(
         self, count: FloatArray, f: FloatArray, sign: float
     ) -> tuple[FloatArray, FloatArray]:
-        """Return two derivatives of log Gamma(count + a) - log Gamma(1 + a) in a, if count > 0."""
+        """Return two derivatives of the same difference."""
         a = self.precision * ndtr(sign * f)
         c = np.maximum(count, 1.0) + a
-        return digamma(c) - digamma(1.0 + a), _trigamma(c) - _trigamma(1.0 + a)
+        return self._psi_gap(count, a), _trigamma(c) - _trigamma(1.0 + a)
 
     def _third_psi_gap(self, count: FloatArray, f: FloatArray, sign: float) -> FloatArray:
-        """Return the third derivative of the same difference."""
+        """Return its third derivative."""
         a = self.precision * ndtr(sign * f)
         c = np.maximum(count, 1.0) + a
         return np.asarray(polygamma(2, c) - polygamma(2, 1.0 + a))
+
+
+def _log_coefficient(k: FloatArray, a: FloatArray) -> FloatArray:
+    """Return log Gamma(1 + a + k) - log Gamma(1 + a) - log Gamma(1 + k), for a and k >= 0.
+
+    Where the arguments are large, the difference of the first two log Gamma loses digits, and
+    Stirling's series with the larger of a and k takes their place.
+    """
+    value = np.asarray(gammaln(1.0 + a + k) - gammaln(1.0 + a) - gammaln(1.0 + k))
+    large = np.asarray(a + k > _LARGE_ARGUMENT)
+    if not large.any():
+        return value
+    k, a = (np.broadcast_to(part, large.shape)[large] for part in (k, a))
+    less = np.minimum(k, a)
+    x = 1.0 + np.maximum(k, a)
+    end = x + less
+    gap = (x - 0.5) * np.log1p(less / x) + less * (np.log(end) - 1.0)
+    value[large] = gap + _stirling_rest(end) - _stirling_rest(x) - gammaln(1.0 + less)
+    return value
+
+
+def _stirling_rest(x: FloatArray) -> FloatArray:
+    """Return the terms of Stirling's series of log Gamma(x) that vanish for large x."""
+    return np.asarray((1.0 / 12.0 - (1.0 / 360.0 - 1.0 / 1260.0 / x**2) / x**2) / x)
+
+
+def _log_ndtr(z: FloatArray, p: FloatArray) -> FloatArray:
+    """Return log Phi(z), with p = Phi(z); faster than SciPy where p does not underflow."""
+    far = z < _LEAST_ARGUMENT
+    value = np.log(np.where(far, 1.0, p))
+    return np.where(far, log_ndtr(z), value) if np.any(far) else value
 
 
 def _trigamma(x: FloatArray) -> FloatArray:

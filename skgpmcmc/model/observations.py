@@ -330,7 +330,7 @@ class Observations:
             _, alpha, beta = self.tilted_moments(mean, var)
             derivatives = self.parameter_derivatives(mean + var * alpha)
             return derivatives.log_prob + 0.5 * var * (1.0 - var * beta) * derivatives.second
-        slopes = self._sum_over_rows(lambda own, y, f: own.parameter_derivatives(y, f).log_prob)
+        slopes = self._sum_over_rows(lambda own, y, f: own.parameter_slopes(y, f))
         return self._tilt(mean, var).average(slopes)
 
     def probit_signs(self) -> FloatArray | None:
