@@ -72,7 +72,8 @@ class Likelihood(ABC):
     A new log-concave likelihood defines `name`, `log_concave` and the abstract methods. Tilted
     moments and predictive densities are then computed by quadrature, for which `bend` says at what
     f log p(y | f) changes its form. For a likelihood that is not log-concave, `bend` must return
-    the points at which to cut the axis of f into panels. Override a method that has a closed form.
+    the points at which to cut the axis of f into panels, or a bound of log p(y | f). Override a
+    method that has a closed form.
 
     `parameters` lists the parameters to be inferred. If there are any, `with_parameters` and
     `parameter_derivatives` must be defined too.
@@ -210,11 +211,11 @@ class Likelihood(ABC):
 
     # --- integrals over f -----------------------------------------------------------------------
 
-    def bend(self, y: FloatArray) -> quadrature.Bend | quadrature.Cuts:
+    def bend(self, y: FloatArray) -> quadrature.Shape:
         """Where log p(y | f) changes its form as a function of f; by default at 0, with width 2.
 
         It affects only the speed and the accuracy of the quadrature. A likelihood that is not
-        log-concave must return `Cuts`.
+        log-concave must return `Cuts`, or a `Ceiling` if log p(y | f) is bounded and smooth.
         """
         return quadrature.Bend(np.asarray(0.0), np.asarray(2.0))
 

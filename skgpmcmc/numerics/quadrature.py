@@ -24,7 +24,9 @@ log_prob is at most t, then g(x) <= t - x^2 / 2, and g(0) = log_prob(mean), so t
 negligible where x^2 > 2 (t - log_prob(mean) + 40). The trapezoidal rule begins between these ends.
 It shows where the integrand is negligible, and is made anew in what remains, until every other node
 gives the same integrals. As the rule converges geometrically, the error of all nodes is then about
-the square of their difference.
+the square of their difference. For a term with one maximum, a guess of its precision as a Gaussian
+mostly gives the right range at once: the integrand falls outside of a range that holds both `mean`
+and the maximum, so that it is negligible there if it is at both ends.
 
 References
 ----------
@@ -74,9 +76,17 @@ _PEAK_CUTS = np.array([-9.0, -4.5, -1.5, 0.0, 1.5, 4.5, 9.0])
 #: Nodes of the first rule under a ceiling, which only shows where the integrand is.
 _FIRST_NODES = 25
 #: Nodes of the later rules, at first.
-_CEILING_NODES = 41
+_CEILING_NODES = 49
 #: Most rules under a ceiling. Each narrows its range twentyfold, or has twice as many nodes.
 _MOST_RULES = 10
+#: Largest a under a ceiling, in standard deviations: nodes are then all but equally spaced.
+_MOST_CEILING_SCALE = 100.0
+#: Ratio of two ranges from which the nodes of the narrower one need not be doubled.
+_NARROWER = 0.7
+#: Ends of a guessed range, in standard deviations of the guess.
+_GUESSED_EDGE = 11.0
+#: Largest share of a node at the end of a guessed range.
+_LEAST_WEIGHT = 1e-13
 #: Largest difference between the integrals by all and by every other node of a rule.
 _HALF_TOLERANCE = 1e-6
 #: Narrower Gaussians, unless the term is strong, take the derivatives of the term for those of the
@@ -123,12 +133,17 @@ class Cuts(NamedTuple):
 class Ceiling(NamedTuple):
     """Upper bound of log p(y | f), a smooth function of f, and where it changes its form.
 
-    `center` and `width` are those of a `Bend`. They affect only the number of nodes.
+    `center` and `width` are those of a `Bend`. If log p(y | f) has several maxima, they must be
+    about as wide as `width` and near the center, or narrow ones may be overlooked. `precision` is
+    zero, or about that of p(y | f) as a Gaussian around the center, which then must be near the
+    only maximum, or log p(y | f) nearly constant between the two. It spares the search for the
+    range of the integrand.
     """
 
     top: FloatArray  # (n,) or (), natural log
     center: FloatArray  # (n,) or (), latent scale
     width: FloatArray  # (n,) or (), latent scale, positive
+    precision: FloatArray = np.asarray(0.0)  # (n,) or (), inverse square of the latent scale
 
 
 Shape: TypeAlias = Bend | Cuts | Ceiling
@@ -137,9 +152,9 @@ Shape: TypeAlias = Bend | Cuts | Ceiling
 class LogDensity(NamedTuple):
     """The logarithm of a term p(y | f) and its first two derivatives in f.
 
-    A term that is not log-concave comes with `Cuts` or a `Ceiling`. Both functions are called with `y` of shape
-    (m,) or (m, 1) and `f` of shape (m,), (2, m) or (m, number of nodes); `y` is only cut into
-    blocks, so that it may hold whatever identifies a point.
+    A term that is not log-concave comes with `Cuts` or a `Ceiling`. Both functions are called with
+    `y` of shape (m,) or (m, 1) and `f` of shape (m,), (2, m) or (m, number of nodes); `y` is only
+    cut into blocks, so that it may hold whatever identifies a point.
     """
 
     log_prob: Callable[[Any, FloatArray], FloatArray]
@@ -370,29 +385,54 @@ def _apply_ceiling_rule(block: _Block, ceiling: Ceiling) -> _Nodes:
     Fields of `ceiling` are (m,).
     """
     sd = np.maximum(block.sd, _LEAST_SD)
-    fall = np.maximum(block.power * ceiling.top - block.height(np.zeros_like(sd)), 0.0)
-    reach = np.minimum(np.sqrt(2.0 * (fall + _LARGEST_DROP)), _FARTHEST_MODE)
-    low, high = -reach, reach
     center = (ceiling.center - block.mean) / sd
-    width = np.minimum(ceiling.width / sd, _MOST_SINH_SCALE)
-    parts: list[tuple[IntArray, _Nodes]] = []
-    rows = np.arange(len(sd))
+    width = np.minimum(ceiling.width / sd, _MOST_CEILING_SCALE)
+    low, high, plausible = _guess_range(block.power * ceiling.precision * sd**2, center)
+    nodes = _place_under_ceiling(block, low, high, center, width, _CEILING_NODES)
+    good = plausible & _agrees_with_half(nodes) & _vanishes_at_ends(nodes)
+    if good.all():
+        return nodes
+    parts: list[tuple[IntArray, _Nodes]] = [(np.flatnonzero(good), nodes.of_rows(good))]
+
+    rows = np.flatnonzero(~good)
+    at_mean = block.of(rows).height(np.zeros(len(rows)))
+    fall = np.maximum((block.power * ceiling.top)[rows] - at_mean, 0.0)
+    high = np.minimum(np.sqrt(2.0 * (fall + _LARGEST_DROP)), _FARTHEST_MODE)
+    low = -high
     n_nodes = _FIRST_NODES
-    for count in range(_MOST_RULES):
-        some = block.of(rows)
-        nodes = _place_under_ceiling(some, low, high, center[rows], width[rows], n_nodes)
-        left = ~_agrees_with_half(nodes)
-        if count == _MOST_RULES - 1:
-            left[:] = False
-        parts.append((rows[~left], nodes.of_rows(~left)))
-        if not left.any():
+    for left_rules in reversed(range(_MOST_RULES)):
+        if not len(rows):
             break
-        old_range = (high - low)[left]
-        low, high = _narrow_range(nodes.of_rows(left))
-        rows = rows[left]
-        narrowed = np.all(high - low < 0.7 * old_range)
+        nodes = _place_under_ceiling(block.of(rows), low, high, center[rows], width[rows], n_nodes)
+        good = _agrees_with_half(nodes) if left_rules else np.ones(len(rows), dtype=bool)
+        parts.append((rows[good], nodes.of_rows(good)))
+        rows = rows[~good]
+        old_range = (high - low)[~good]
+        low, high = _narrow_range(nodes.of_rows(~good))
+        narrowed = np.all(high - low < _NARROWER * old_range)
         n_nodes = max(_CEILING_NODES, n_nodes if narrowed else 2 * n_nodes - 1)
     return _Nodes.joined(parts, len(sd))
+
+
+def _guess_range(
+    precision: FloatArray, center: FloatArray
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return ends for a term like a Gaussian at `center` with a precision, in x; (m,) each.
+
+    Third, where they enclose 0 and the center: the integrand of a term with one maximum falls
+    beyond them.
+    """
+    middle = center * precision / (1.0 + precision)
+    half = _GUESSED_EDGE / np.sqrt(1.0 + precision)
+    low, high = middle - half, middle + half
+    enclosed = (np.minimum(center, 0.0) > low) & (np.maximum(center, 0.0) < high)
+    return low, high, enclosed & (precision > 0.0)
+
+
+def _vanishes_at_ends(nodes: _Nodes) -> BoolArray:
+    """Return where the integrand is negligible at the first and the last node; (m,)."""
+    ends = np.maximum(nodes.weight[:, 0], nodes.weight[:, -1])
+    return np.asarray(ends < _LEAST_WEIGHT)
 
 
 def _place_under_ceiling(
