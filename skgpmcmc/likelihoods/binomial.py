@@ -230,7 +230,7 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
     where n or s is large.
 
     The log probability is concave in Phi(f), so that it has one maximum in f, but it is not concave
-    in f. Integrals over f take about twice as long as those of a binomial likelihood.
+    in f.
     """
 
     precision: float = 10.0

@@ -89,7 +89,7 @@ CASES = {
     ),
     "beta-binomial": (
         BayesianGPBinomialRegressor(ONE_SCALE, likelihood="beta_binomial"),
-        lambda rng: rng.binomial(TRIALS, rng.beta(6.0 * ndtr(F), 6.0 * ndtr(-F))),
+        lambda rng: rng.binomial(TRIALS, rng.beta(20.0 * ndtr(F), 20.0 * ndtr(-F))),
     ),
     "negative binomial": (
         BayesianGPPoissonRegressor(ONE_SCALE, likelihood="negative_binomial"),
@@ -308,7 +308,6 @@ TWINS = [
     ("ordinal", ForgetsParameters),
     ("poisson", ForgetsOffset),
     ("binomial", ForgetsTrials),
-    ("beta-binomial", ForgetsParameters),
     ("softmax", ForgetsClasses),
 ]
 
