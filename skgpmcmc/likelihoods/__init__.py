@@ -1,6 +1,6 @@
 """Likelihoods: how targets and latent values relate, point by point."""
 
-from ..numerics.quadrature import Bend, Cuts
+from ..numerics.quadrature import Bend, Ceiling, Cuts
 from .base import (
     Derivatives,
     Likelihood,
@@ -24,6 +24,7 @@ __all__ = [
     "Bend",
     "BetaBinomial",
     "Binomial",
+    "Ceiling",
     "Cuts",
     "Derivatives",
     "Gaussian",

@@ -72,7 +72,8 @@ class Likelihood(ABC):
     A new log-concave likelihood defines `name`, `log_concave` and the abstract methods. Tilted
     moments and predictive densities are then computed by quadrature, for which `bend` says at what
     f log p(y | f) changes its form. For a likelihood that is not log-concave, `bend` must return
-    the points at which to cut the axis of f into panels. Override a method that has a closed form.
+    the points at which to cut the axis of f into panels, or a bound of log p(y | f). Override a
+    method that has a closed form.
 
     `parameters` lists the parameters to be inferred. If there are any, `with_parameters` and
     `parameter_derivatives` must be defined too.
@@ -201,13 +202,20 @@ class Likelihood(ABC):
         nothing = np.empty((0, *np.broadcast_shapes(np.shape(y), np.shape(f))))
         return ParameterDerivatives(nothing, nothing, nothing)
 
+    def parameter_slopes(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Return the first of `parameter_derivatives`, which integrals over f need at many f.
+
+        Override it if it takes less time alone.
+        """
+        return self.parameter_derivatives(y, f).log_prob
+
     # --- integrals over f -----------------------------------------------------------------------
 
-    def bend(self, y: FloatArray) -> quadrature.Bend | quadrature.Cuts:
+    def bend(self, y: FloatArray) -> quadrature.Shape:
         """Where log p(y | f) changes its form as a function of f; by default at 0, with width 2.
 
         It affects only the speed and the accuracy of the quadrature. A likelihood that is not
-        log-concave must return `Cuts`.
+        log-concave must return `Cuts`, or a `Ceiling` if log p(y | f) is bounded and smooth.
         """
         return quadrature.Bend(np.asarray(0.0), np.asarray(2.0))
 
@@ -267,12 +275,8 @@ class Likelihood(ABC):
             Derivatives at fixed mean and variance: the mean under the tilted density of weight
             times the derivative of log p(y | f).
         """
-
-        def slope(y: FloatArray, f: FloatArray) -> FloatArray:
-            """Return the derivatives of log p(y | f) in the parameters."""
-            return self.parameter_derivatives(y, f).log_prob
-
-        mean_slope = self.tilted_densities(y, mean, var, weight).average(slope)
+        tilted = self.tilted_densities(y, mean, var, weight)
+        mean_slope = tilted.average(self.parameter_slopes)
         return mean_slope if weight is None else weight * mean_slope
 
     def log_predictive(

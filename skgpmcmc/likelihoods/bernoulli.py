@@ -69,7 +69,7 @@ class Probit(Bernoulli):
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return phi(f)^2 / (Phi(f) Phi(-f))."""
-        return _hazard(f) * _hazard(-f)
+        return hazard(f) * hazard(-f)
 
     def tilted_moments(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> TiltedMoments:
         """Log normalizer and its derivatives in closed form; shapes as in the base class.
@@ -149,7 +149,7 @@ class Logit(Bernoulli):
         return y * np.where(z > 0.0, smaller, larger), -smaller * larger
 
 
-def _hazard(z: FloatArray) -> FloatArray:
+def hazard(z: FloatArray) -> FloatArray:
     """phi(z) / Phi(z), by two branches, as each is accurate in one tail only."""
     above = np.maximum(z, 0.0)
     below = np.minimum(z, 0.0)
@@ -161,7 +161,7 @@ def _hazard(z: FloatArray) -> FloatArray:
 def _differentiate_log_ndtr(z: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """First three derivatives of log Phi(z), without cancellation in the far tail."""
     z = np.asarray(z)
-    r = _hazard(z)
+    r = hazard(z)
     delta = z + r
     second = np.asarray(-r * delta)
     third = np.asarray(r * (delta * (r + delta) - 1.0))

@@ -8,13 +8,13 @@ element as for other targets.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, betaincinv, digamma, gammaln, ndtr, ndtri, polygamma
+from scipy.special import bdtr, betaincinv, digamma, gammaln, log_ndtr, ndtr, ndtri, polygamma
 
 from .._typing import BoolArray, FloatArray, IntArray
-from ..numerics.quadrature import DECREASING_TAIL, Bend, Cuts, average_decreasing
+from ..numerics.quadrature import DECREASING_TAIL, Bend, Ceiling, average_decreasing
 from .base import (
     Derivatives,
     Likelihood,
@@ -22,7 +22,7 @@ from .base import (
     ParameterDerivatives,
     PredictiveMoments,
 )
-from .bernoulli import Bernoulli, Logit, Probit
+from .bernoulli import Bernoulli, Logit, Probit, hazard
 
 #: Unit of the number of trials in an encoded target; the largest number is one less.
 _UNIT = 2.0**26
@@ -34,8 +34,14 @@ _LARGEST_LOG_PRECISION = 16.0
 _MOST_COUNTED = 100
 #: Bernoulli numbers: coefficients of the powers of 1 / x^2 in the series of x^3 times trigamma.
 _TRIGAMMA = (1.0 / 6.0, -1.0 / 30.0, 1.0 / 42.0, -1.0 / 30.0, 5.0 / 66.0, -691.0 / 2730.0)
-#: Ends of panels of a beta-binomial likelihood, on the scale of f.
-_PANEL_ENDS = (-16.0, -8.0, -4.0, -2.0, 0.0, 2.0, 4.0, 8.0, 16.0)
+#: Width of the bend of a beta-binomial likelihood, on the scale of f.
+_WIDTH = 1.0
+#: Sum of the arguments of a binomial coefficient from which Stirling's series is used.
+_LARGE_ARGUMENT = 1000.0
+#: Signs of f for successes and for failures.
+_SIGNS = np.array([1.0, -1.0])
+#: Where the distribution function of a normal distribution is about to underflow.
+_LEAST_ARGUMENT = -37.0
 
 
 def encode(successes: Any, trials: Any) -> FloatArray:
@@ -218,12 +224,13 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
 
     Notes
     -----
-    With a = s Phi(f), b = s Phi(-f) and k successes in n trials, the log probability is that of at
-    most one success and one failure by a probit, plus ``log Gamma(k + a) - log Gamma(1 + a)`` if
-    k > 0, and the like of n - k and b. So written, it loses no digits where Phi underflows.
+    With a = s Phi(f), b = s Phi(-f), k successes and m = n - k failures, the probability is
+    ``C(a + k, k) a / (a + k) * C(b + m, m) b / (b + m) / (C(s + n, n) s / (s + n))``, where C are
+    binomial coefficients of real numbers. So written, it loses no digits where Phi underflows, or
+    where n or s is large.
 
-    Integrals over f take some thirty times as long as those of a binomial likelihood, because log p
-    is not concave in f.
+    The log probability is concave in Phi(f), so that it has one maximum in f, but it is not concave
+    in f.
     """
 
     precision: float = 10.0
@@ -239,51 +246,56 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log probability of the successes."""
-        k, n = decode(y)
         s = self.precision
-        value = _log_choose(k, n) - np.log(s) - gammaln(n + s) + gammaln(1.0 + s)
-        for count, sign in ((k, 1.0), (n - k, -1.0)):
-            a = s * ndtr(sign * f)
-            of_one = np.log(s) + Probit().log_prob(np.asarray(sign), f)
-            rest = gammaln(np.maximum(count, 1.0) + a) - gammaln(1.0 + a)
-            value = value + np.where(count > 0.0, of_one + rest, 0.0)
-        return np.asarray(value)
+        sides = self._sides(y, f)
+        n = sides.counts.sum(axis=0)
+        whole = np.log(n + s) - np.log(s) - _log_coefficient(n, np.asarray(s))
+        first = np.log(s) + sides.log_share - np.log(np.maximum(sides.counts, 0.5) + sides.a)
+        of_sides = _log_coefficient(sides.counts, sides.a) + np.where(sides.seen, first, 0.0)
+        return np.asarray(whole + of_sides[0] + of_sides[1])
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return the first three derivatives in f."""
-        k, n = decode(y)
+        sides = self._sides(y, f)
         g = self._slope(f)
-        third = np.zeros(np.broadcast_shapes(np.shape(y), np.shape(f)))
-        for count, sign in ((k, 1.0), (n - k, -1.0)):
-            own = Probit().derivatives(np.asarray(sign), f).third
-            one, two = self._psi_gaps(count, f, sign)
-            three = self._third_psi_gap(count, f, sign)
-            rest = sign * (three * g**3 + (f * f - 1.0) * g * one) - 3.0 * two * f * g**2
-            third += np.where(count > 0.0, own + rest, 0.0)
-        return Derivatives(*self.slopes(y, f), third)
+        of_probit = Probit().derivatives(np.asarray(1.0), sides.z).third
+        one, two, three = sides.psi_gap(), sides.trigamma_gap(), sides.tetragamma_gap()
+        rest = three * g**3 + (f * f - 1.0) * g * one
+        third = np.where(sides.seen, of_probit, 0.0) + rest - 3.0 * two * sides.z * g**2
+        return Derivatives(*self.slopes(y, f), np.sum(sides.sign * third, axis=0))
+
+    def slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return the first two derivatives."""
+        sides = self._sides(y, f)
+        g = self._slope(f)
+        of_probit = Probit().derivatives(np.asarray(1.0), sides.z)
+        one, two = sides.psi_gap(), sides.trigamma_gap()
+        first = np.where(sides.seen, of_probit.first, 0.0) + g * one
+        second = np.where(sides.seen, of_probit.second, 0.0) + g * (g * two - sides.z * one)
+        return first[0] - first[1], second[0] + second[1]
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
         """Return derivatives with respect to log precision; k = 1, or 0 if it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
-        k, n = decode(y)
-        s = self.precision
+        sides = self._sides(y, f)
         g = self._slope(f)
-        value = np.asarray(-1.0 - s * (digamma(n + s) - digamma(1.0 + s)))
-        first = np.asarray(0.0)
-        second = np.asarray(0.0)
-        for count, sign in ((k, 1.0), (n - k, -1.0)):
-            a = s * ndtr(sign * f)
-            one, two = self._psi_gaps(count, f, sign)
-            three = self._third_psi_gap(count, f, sign)
-            value = value + np.where(count > 0.0, 1.0 + a * one, 0.0)
-            slope = sign * g
-            bent = -f * slope
-            first = first + slope * (one + a * two)
-            second = second + bent * (one + a * two) + slope**2 * (2.0 * two + a * three)
-        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
-        parts = (np.broadcast_to(part, shape)[None] for part in (value, first, second))
+        one, two, three = sides.psi_gap(), sides.trigamma_gap(), sides.tetragamma_gap()
+        bent = one + sides.a * two
+        first = g * bent
+        second = g * g * (2.0 * two + sides.a * three) - sides.z * g * bent
+        parts = self.parameter_slopes(y, f), (first[0] - first[1])[None], second.sum(axis=0)[None]
         return ParameterDerivatives(*parts)
+
+    def parameter_slopes(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Return the first of `parameter_derivatives`."""
+        if self.fixed:
+            return super().parameter_slopes(y, f)
+        s = self.precision
+        sides = self._sides(y, f)
+        n = sides.counts.sum(axis=0)
+        whole = -1.0 - s * (digamma(n + s) - digamma(1.0 + s))
+        return np.asarray(whole + np.sum(sides.seen + sides.a * sides.psi_gap(), axis=0))[None]
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return the mean over y of the squared first derivative.
@@ -294,32 +306,24 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         f = np.asarray(f, dtype=float)
         n = np.broadcast_to(self._trials_like(f), f.shape)
         counted = np.minimum(n, _MOST_COUNTED)
-        found = np.empty(f.shape)
-        for trials in np.unique(counted):
-            here = counted == trials
-            targets = encode(np.arange(trials + 1.0)[:, None], trials)
-            score, _ = self.slopes(targets, f[here])
-            found[here] = np.sum(np.exp(self.log_prob(targets, f[here])) * score**2, axis=0)
+        n_targets = counted.ravel().astype(np.intp) + 1
+        first = np.cumsum(n_targets) - n_targets
+        k = np.arange(n_targets.sum()) - np.repeat(first, n_targets)
+        targets = encode(k, np.repeat(counted.ravel(), n_targets))
+        at = np.repeat(f.ravel(), n_targets)
+        squares = np.exp(self.log_prob(targets, at)) * self._score(targets, at) ** 2
+        found = np.add.reduceat(squares, first).reshape(f.shape)
         return np.asarray(found * self._effective_trials(n) / self._effective_trials(counted))
 
     def _effective_trials(self, n: FloatArray) -> FloatArray:
         """Return the number of binomial trials whose mean has the same variance."""
         return np.asarray(n / (1.0 + (n - 1.0) / (self.precision + 1.0)))
 
-    def slopes(self, y: FloatArray, f: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the first two derivatives."""
-        k, n = decode(y)
-        g = self._slope(f)
-        shape = np.broadcast_shapes(np.shape(y), np.shape(f))
-        first = np.zeros(shape)
-        second = np.zeros(shape)
-        for count, sign in ((k, 1.0), (n - k, -1.0)):
-            own = Probit().derivatives(np.asarray(sign), f)
-            one, two = self._psi_gaps(count, f, sign)
-            first += np.where(count > 0.0, own.first + sign * g * one, 0.0)
-            bent = two * g**2 - sign * f * g * one
-            second += np.where(count > 0.0, own.second + bent, 0.0)
-        return first, second
+    def _score(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Return the first derivative."""
+        sides = self._sides(y, f)
+        first = np.where(sides.seen, hazard(sides.z), 0.0) + self._slope(f) * sides.psi_gap()
+        return np.asarray(first[0] - first[1])
 
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw successes in the trials of each row."""
@@ -328,11 +332,20 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         trials = np.broadcast_to(self._trials_like(f), np.shape(f))
         return encode(rng.binomial(trials.astype(np.int64), rng.beta(a, b)), trials)
 
-    def bend(self, y: FloatArray) -> Cuts:
-        """Return cuts on the scale of f, and at the most likely f."""
+    def bend(self, y: FloatArray) -> Ceiling:
+        """Return zero, the largest log of a probability, and where log p is largest or bends.
+
+        Without successes log p is about -s Phi(f) log(1 + n / s) where it begins to fall.
+        """
         k, n = decode(y)
-        center = ndtri((k + 0.5) / (n + 1.0))
-        return Cuts(np.column_stack([center, *(np.full(len(y), end) for end in _PANEL_ENDS)]))
+        n = np.maximum(n, 1.0)
+        s = self.precision
+        least = np.minimum(1.0 / (1.0 + s * np.log1p(n / s)), 0.5)
+        p = np.clip(k / n, least, 1.0 - least)
+        center = ndtri(p)
+        # The precision of a binomial share, on the scale of f.
+        precision = self._effective_trials(n) * np.exp(-center * center) / (p * (1.0 - p))
+        return Ceiling(np.asarray(0.0), center, np.asarray(_WIDTH), precision / (2.0 * np.pi))
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean and variance of one trial over f ~ N(mean, var)."""
@@ -343,19 +356,83 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         """Return the derivative of s Phi(f)."""
         return np.asarray(self.precision * np.exp(-0.5 * f * f) / np.sqrt(2.0 * np.pi))
 
-    def _psi_gaps(
-        self, count: FloatArray, f: FloatArray, sign: float
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return two derivatives of log Gamma(count + a) - log Gamma(1 + a) in a, if count > 0."""
-        a = self.precision * ndtr(sign * f)
-        c = np.maximum(count, 1.0) + a
-        return digamma(c) - digamma(1.0 + a), _trigamma(c) - _trigamma(1.0 + a)
+    def _sides(self, y: FloatArray, f: FloatArray) -> _Sides:
+        """Return what belongs to successes and what belongs to failures."""
+        k, n = decode(y)
+        n_axes = max(np.ndim(k), np.ndim(f))
+        count = np.stack([k, n - k])
+        count = count.reshape(2, *(1,) * (n_axes + 1 - count.ndim), *count.shape[1:])
+        sign = _SIGNS.reshape(2, *(1,) * n_axes)
+        z = sign * f
+        share = ndtr(z)
+        return _Sides(count, sign, z, share, self.precision * share)
 
-    def _third_psi_gap(self, count: FloatArray, f: FloatArray, sign: float) -> FloatArray:
-        """Return the third derivative of the same difference."""
-        a = self.precision * ndtr(sign * f)
-        c = np.maximum(count, 1.0) + a
-        return np.asarray(polygamma(2, c) - polygamma(2, 1.0 + a))
+
+class _Sides(NamedTuple):
+    """Successes and failures, stacked: a failure is to -f what a success is to f.
+
+    Gaps are derivatives of log Gamma(count + a) - log Gamma(1 + a) in a, and zero without a count.
+    """
+
+    counts: FloatArray  # (2, ...), those of y
+    sign: FloatArray  # (2, ...), of z
+    z: FloatArray  # (2, ...), f and -f
+    share: FloatArray  # (2, ...), Phi(z)
+    a: FloatArray  # (2, ...), precision times share
+
+    @property
+    def seen(self) -> BoolArray:
+        """Whether there are any."""
+        return self.counts > 0.0
+
+    @property
+    def log_share(self) -> FloatArray:
+        """Log Phi(z), faster than by SciPy where Phi(z) does not underflow."""
+        far = self.z < _LEAST_ARGUMENT
+        if not far.any():
+            return np.log(self.share)
+        return np.where(far, log_ndtr(self.z), np.log(np.where(far, 1.0, self.share)))
+
+    @property
+    def _end(self) -> FloatArray:
+        return np.maximum(self.counts, 1.0) + self.a
+
+    def psi_gap(self) -> FloatArray:
+        """Return the first derivative."""
+        return np.asarray(digamma(self._end) - digamma(1.0 + self.a))
+
+    def trigamma_gap(self) -> FloatArray:
+        """Return the second derivative."""
+        return _trigamma(self._end) - _trigamma(1.0 + self.a)
+
+    def tetragamma_gap(self) -> FloatArray:
+        """Return the third derivative."""
+        return np.asarray(polygamma(2, self._end) - polygamma(2, 1.0 + self.a))
+
+
+def _log_coefficient(k: FloatArray, a: FloatArray) -> FloatArray:
+    """Return log Gamma(1 + a + k) - log Gamma(1 + a) - log Gamma(1 + k), for a and k >= 0.
+
+    Where the arguments are large, the difference of the first two log Gamma loses digits, and
+    Stirling's series with the larger of a and k takes their place.
+    """
+    x = 1.0 + a
+    value = np.asarray(gammaln(x + k) - gammaln(x) - gammaln(1.0 + k))
+    large = np.asarray(x + k > _LARGE_ARGUMENT)
+    if not large.any():
+        return value
+    k, a = (np.broadcast_to(part, large.shape)[large] for part in (k, a))
+    less = np.minimum(k, a)
+    x = 1.0 + np.maximum(k, a)
+    end = x + less
+    gap = (x - 0.5) * np.log1p(less / x) + less * (np.log(end) - 1.0)
+    value[large] = gap + _stirling_rest(end) - _stirling_rest(x) - gammaln(1.0 + less)
+    return value
+
+
+def _stirling_rest(x: FloatArray) -> FloatArray:
+    """Return the terms of Stirling's series of log Gamma(x) that vanish for large x."""
+    return np.asarray((1.0 / 12.0 - (1.0 / 360.0 - 1.0 / 1260.0 / x**2) / x**2) / x)
 
 
 def _trigamma(x: FloatArray) -> FloatArray:

@@ -330,7 +330,7 @@ class Observations:
             _, alpha, beta = self.tilted_moments(mean, var)
             derivatives = self.parameter_derivatives(mean + var * alpha)
             return derivatives.log_prob + 0.5 * var * (1.0 - var * beta) * derivatives.second
-        slopes = self._sum_over_rows(lambda own, y, f: own.parameter_derivatives(y, f).log_prob)
+        slopes = self._sum_over_rows(lambda own, y, f: own.parameter_slopes(y, f))
         return self._tilt(mean, var).average(slopes)
 
     def probit_signs(self) -> FloatArray | None:
@@ -372,18 +372,26 @@ class Observations:
 
         return sums
 
-    def _combine_bends(self) -> quadrature.Bend | quadrature.Cuts:
-        """Return the bend or the cuts of log p(y_i | f_i) of all inputs, from those of the rows."""
+    def _combine_bends(self) -> quadrature.Shape:
+        """Return the shape of log p(y_i | f_i) of all inputs, from those of the rows."""
         first = np.arange(len(self.y)) if self.first is None else self.first
         shape = self.likelihood.bend(self.y)
         offset = np.zeros(len(self.y)) if self.offset is None else self.offset
-        if isinstance(shape, quadrature.Bend):
+        count = np.diff(np.append(first, len(self.y)))
+        if not isinstance(shape, quadrature.Cuts):
             center = np.broadcast_to(shape.center, offset.shape) - offset
             low, high = (ends.reduceat(center, first) for ends in (np.minimum, np.maximum))
+            middle = 0.5 * (low + high)
             width = np.minimum.reduceat(np.broadcast_to(shape.width, offset.shape), first)
-            return quadrature.Bend(0.5 * (low + high), width, 0.5 * (high - low))
+            if isinstance(shape, quadrature.Bend):
+                return quadrature.Bend(middle, width, 0.5 * (high - low))
+            top, precision = (
+                np.add.reduceat(self._weights() * part, first)
+                for part in (shape.top, shape.precision)
+            )
+            # A sum of terms may have several maxima.
+            return quadrature.Ceiling(top, middle, width, np.where(count == 1, precision, 0.0))
         places = shape.places - offset[:, None]
-        count = np.diff(np.append(first, len(self.y)))
         # Inputs with fewer rows than others repeat their last row.
         numbers = first[:, None] + np.minimum(np.arange(count.max()), count[:, None] - 1)
         places = np.sort(places[numbers].reshape(len(first), -1), axis=1)

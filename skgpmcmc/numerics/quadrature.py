@@ -19,6 +19,15 @@ Other terms come with the points at which to cut the line into panels (`Cuts`), 
 Gauss-Legendre rule. If such a term is not log-concave, it must not fall faster than a power of f:
 the integrand is then negligible farther than ten standard deviations from `mean`.
 
+A smooth term that is not log-concave is cheaper with a bound of its logarithm (`Ceiling`). If
+log_prob is at most t, then g(x) <= t - x^2 / 2, and g(0) = log_prob(mean), so that the integrand is
+negligible where x^2 > 2 (t - log_prob(mean) + 40). The trapezoidal rule begins between these ends.
+It shows where the integrand is negligible, and is made anew in what remains, until every other node
+gives the same integrals. As the rule converges geometrically, the error of all nodes is then about
+the square of their difference. For a term with one maximum, a guess of its precision as a Gaussian
+mostly gives the right range at once: the integrand falls outside of a range that holds both `mean`
+and the maximum, so that it is negligible there if it is at both ends.
+
 References
 ----------
 .. [1] Trefethen & Weideman (2014), The exponentially convergent trapezoidal rule, SIAM Review 56.
@@ -28,12 +37,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
 
-from .._typing import FloatArray, IntArray
+from .._typing import BoolArray, FloatArray, IntArray
 from .linalg import LOG_TWO_PI
 
 #: Drop of the log of the integrand beyond which the integrand is negligible: exp(-40) is 4e-18.
@@ -64,6 +73,27 @@ _N_PEAKS = 4
 _PEAK_STEPS = 8
 #: Ends of the panels around a peak, in units of its width.
 _PEAK_CUTS = np.array([-9.0, -4.5, -1.5, 0.0, 1.5, 4.5, 9.0])
+#: Nodes of the first rule under a ceiling, which only shows where the integrand is.
+_FIRST_NODES = 25
+#: Nodes of the later rules, at first.
+_CEILING_NODES = 49
+#: Most rules under a ceiling. Each narrows its range twentyfold, or has twice as many nodes.
+_MOST_RULES = 10
+#: Largest a under a ceiling, in standard deviations: nodes are then all but equally spaced.
+_MOST_CEILING_SCALE = 100.0
+#: Ratio of two ranges from which the nodes of the narrower one need not be doubled.
+_NARROWER = 0.7
+#: Ends of a guessed range, in standard deviations of the guess.
+_GUESSED_EDGE = 11.0
+#: Largest share of a node at the end of a guessed range.
+_LEAST_WEIGHT = 1e-13
+#: Largest difference between the integrals by all and by every other node of a rule.
+_HALF_TOLERANCE = 1e-6
+#: Narrower Gaussians, unless the term is strong, take the derivatives of the term for those of the
+#: normalizer: the moments of f would be divided by the variance.
+_NARROW_SD = 0.1
+#: Least share of the variance of the Gaussian by which a strong term changes it.
+_STRONG_SHARE = 0.3
 #: Largest distance of a decreasing function from one at its lower end, and from zero at its upper.
 DECREASING_TAIL = 1e-10
 #: Limit of the average of a decreasing function, in standard deviations: 4e-11 of a Gaussian lies
@@ -100,12 +130,31 @@ class Cuts(NamedTuple):
     places: FloatArray  # (n, k), latent scale
 
 
+class Ceiling(NamedTuple):
+    """Upper bound of log p(y | f), a smooth function of f, and where it changes its form.
+
+    `center` and `width` are those of a `Bend`. If log p(y | f) has several maxima, they must be
+    about as wide as `width` and near the center, or narrow ones may be overlooked. `precision` is
+    zero, or about that of p(y | f) as a Gaussian around the center, which then must be near the
+    only maximum, or log p(y | f) nearly constant between the two. It spares the search for the
+    range of the integrand.
+    """
+
+    top: FloatArray  # (n,) or (), natural log
+    center: FloatArray  # (n,) or (), latent scale
+    width: FloatArray  # (n,) or (), latent scale, positive
+    precision: FloatArray = np.asarray(0.0)  # (n,) or (), inverse square of the latent scale
+
+
+Shape: TypeAlias = Bend | Cuts | Ceiling
+
+
 class LogDensity(NamedTuple):
     """The logarithm of a term p(y | f) and its first two derivatives in f.
 
-    A term that is not log-concave comes with `Cuts`. Both functions are called with `y` of shape
-    (m,) or (m, 1) and `f` of shape (m,), (2, m) or (m, number of nodes); `y` is only cut into
-    blocks, so that it may hold whatever identifies a point.
+    A term that is not log-concave comes with `Cuts` or a `Ceiling`. Both functions are called with
+    `y` of shape (m,) or (m, 1) and `f` of shape (m,), (2, m) or (m, number of nodes); `y` is only
+    cut into blocks, so that it may hold whatever identifies a point.
     """
 
     log_prob: Callable[[Any, FloatArray], FloatArray]
@@ -126,6 +175,10 @@ class _Block(NamedTuple):
     def column(self) -> _Block:
         """The block with fields of shape (m, 1), which broadcast with nodes."""
         return _Block(self.density, *(values[:, None] for values in self[1:]))
+
+    def of(self, rows: IntArray | BoolArray) -> _Block:
+        """The block of some of the points."""
+        return _Block(self.density, *(values[rows] for values in self[1:]))
 
     def height(self, x: FloatArray) -> FloatArray:
         """Log of the integrand at mean + sd x, g(x)."""
@@ -163,6 +216,23 @@ class _Nodes(NamedTuple):
         log_z = top + np.log(total * step) - 0.5 * LOG_TWO_PI
         return cls(x, weight, np.where(impossible, -np.inf, log_z))
 
+    @classmethod
+    def joined(cls, parts: Sequence[tuple[IntArray, Self]], n_rows: int) -> Self:
+        """Return the nodes of all points from those of some; more nodes have the weight zero."""
+        n_nodes = max(nodes.x.shape[1] for _, nodes in parts)
+        joined = cls(np.empty((n_rows, n_nodes)), np.zeros((n_rows, n_nodes)), np.empty(n_rows))
+        for rows, nodes in parts:
+            n_own = nodes.x.shape[1]
+            joined.x[rows, :n_own] = nodes.x
+            joined.x[rows, n_own:] = nodes.x[:, -1:]
+            joined.weight[rows, :n_own] = nodes.weight
+            joined.log_z[rows] = nodes.log_z
+        return joined
+
+    def of_rows(self, rows: BoolArray) -> Self:
+        """Return the nodes of some of the points."""
+        return type(self)(*(values[rows] for values in self))
+
     def average(self, values: FloatArray) -> FloatArray:
         """Mean of values at the nodes, (..., m, number of nodes); (..., m)."""
         return np.asarray(np.einsum("ij,...ij->...i", self.weight, values))
@@ -176,7 +246,7 @@ class TiltedDensities(NamedTuple):
     """
 
     density: LogDensity
-    shape: Bend | Cuts  # where the term bends, or where to cut
+    shape: Shape  # where the term bends, where to cut, or a bound
     y: FloatArray | IntArray  # (n,), argument of the term that identifies each point
     mean: FloatArray  # (n,), latent scale
     var: FloatArray  # (n,); zero is legal
@@ -243,10 +313,13 @@ class TiltedDensities(NamedTuple):
         the Gaussian. For a strong term their parts cancel, and the second forms are used.
         """
         log_z, alpha, beta = (np.full(self.mean.shape, np.nan) for _ in range(3))
+        differentiate = _differentiate_normalizer
+        if isinstance(self.shape, Ceiling):
+            differentiate = _differentiate_by_moments
         for rows, block, nodes in self._blocks():
             log_z[rows] = nodes.log_z
             with np.errstate(over="ignore", invalid="ignore"):
-                alpha[rows], beta[rows] = _differentiate_normalizer(block, nodes)
+                alpha[rows], beta[rows] = differentiate(block, nodes)
         return log_z, alpha, beta
 
     def _blocks(self) -> Iterator[tuple[IntArray, _Block, _Nodes]]:
@@ -257,10 +330,14 @@ class TiltedDensities(NamedTuple):
         density, shape, y, mean, var, power = self
         legal = np.flatnonzero(np.isfinite(mean) & np.isfinite(var) & (var >= 0.0))
         power = np.ones(len(mean)) if power is None else power
-        rule: Callable[[_Block, Any], _Nodes] = _apply_panel_rule
-        if isinstance(shape, Bend):
-            rule = _apply_sinh_rule
-            shape = Bend(*(np.broadcast_to(part, mean.shape) for part in shape))
+        rules: dict[type[Shape], Callable[[_Block, Any], _Nodes]] = {
+            Bend: _apply_sinh_rule,
+            Cuts: _apply_panel_rule,
+            Ceiling: _apply_ceiling_rule,
+        }
+        rule = rules[type(shape)]
+        if not isinstance(shape, Cuts):
+            shape = type(shape)(*(np.broadcast_to(part, mean.shape) for part in shape))
         for start in range(0, len(legal), _POINTS_PER_BLOCK):
             rows = legal[start : start + _POINTS_PER_BLOCK]
             block = _Block(density, y[rows], mean[rows], np.sqrt(var[rows]), power[rows])
@@ -284,6 +361,124 @@ def _differentiate_normalizer(block: _Block, nodes: _Nodes) -> tuple[FloatArray,
     if block.density.log_concave:  # by rounding alone beta could be negative
         beta = np.maximum(beta, 0.0)
     return alpha, beta
+
+
+def _differentiate_by_moments(block: _Block, nodes: _Nodes) -> tuple[FloatArray, FloatArray]:
+    """Return alpha and beta of `Tilted.moments` for a block, from the moments of f where they can.
+
+    Few terms then need their derivatives at all nodes.
+    """
+    mean_x = nodes.average(nodes.x)
+    gain = 1.0 - nodes.average((nodes.x - mean_x[:, None]) ** 2)
+    alpha = mean_x / block.sd
+    beta = gain / block.sd**2
+    narrow = (block.sd < _NARROW_SD) & ~(np.abs(gain) > _STRONG_SHARE)
+    if narrow.any():
+        own = block.of(narrow), nodes.of_rows(narrow)
+        alpha[narrow], beta[narrow] = _differentiate_normalizer(*own)
+    return alpha, beta
+
+
+def _apply_ceiling_rule(block: _Block, ceiling: Ceiling) -> _Nodes:
+    """Return nodes of the trapezoidal rule, in a range that is narrowed to where the integrand is.
+
+    Fields of `ceiling` are (m,).
+    """
+    sd = np.maximum(block.sd, _LEAST_SD)
+    center = (ceiling.center - block.mean) / sd
+    width = np.minimum(ceiling.width / sd, _MOST_CEILING_SCALE)
+    low, high, plausible = _guess_range(block.power * ceiling.precision * sd**2, center)
+    nodes = _place_under_ceiling(block, low, high, center, width, _CEILING_NODES)
+    good = plausible & _agrees_with_half(nodes) & _vanishes_at_ends(nodes)
+    if good.all():
+        return nodes
+    parts: list[tuple[IntArray, _Nodes]] = [(np.flatnonzero(good), nodes.of_rows(good))]
+
+    rows = np.flatnonzero(~good)
+    at_mean = block.of(rows).height(np.zeros(len(rows)))
+    fall = np.maximum((block.power * ceiling.top)[rows] - at_mean, 0.0)
+    high = np.minimum(np.sqrt(2.0 * (fall + _LARGEST_DROP)), _FARTHEST_MODE)
+    low = -high
+    n_nodes = _FIRST_NODES
+    for left_rules in reversed(range(_MOST_RULES)):
+        if not len(rows):
+            break
+        nodes = _place_under_ceiling(block.of(rows), low, high, center[rows], width[rows], n_nodes)
+        good = _agrees_with_half(nodes) if left_rules else np.ones(len(rows), dtype=bool)
+        parts.append((rows[good], nodes.of_rows(good)))
+        rows = rows[~good]
+        old_range = (high - low)[~good]
+        low, high = _narrow_range(nodes.of_rows(~good))
+        narrowed = np.all(high - low < _NARROWER * old_range)
+        n_nodes = max(_CEILING_NODES, n_nodes if narrowed else 2 * n_nodes - 1)
+    return _Nodes.joined(parts, len(sd))
+
+
+def _guess_range(
+    precision: FloatArray, center: FloatArray
+) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Return ends for a term like a Gaussian at `center` with a precision, in x; (m,) each.
+
+    Third, where they enclose 0 and the center: the integrand of a term with one maximum falls
+    beyond them.
+    """
+    middle = center * precision / (1.0 + precision)
+    half = _GUESSED_EDGE / np.sqrt(1.0 + precision)
+    low, high = middle - half, middle + half
+    enclosed = (np.minimum(center, 0.0) > low) & (np.maximum(center, 0.0) < high)
+    return low, high, enclosed & (precision > 0.0)
+
+
+def _vanishes_at_ends(nodes: _Nodes) -> BoolArray:
+    """Return where the integrand is negligible at the first and the last node; (m,)."""
+    ends = np.maximum(nodes.weight[:, 0], nodes.weight[:, -1])
+    return np.asarray(ends < _LEAST_WEIGHT)
+
+
+def _place_under_ceiling(
+    block: _Block,
+    low: FloatArray,
+    high: FloatArray,
+    center: FloatArray,
+    width: FloatArray,
+    n_nodes: int,
+) -> _Nodes:
+    """Return nodes x = c + a sinh(u) from `low` to `high` (m,), u equally spaced."""
+    c = np.clip(center, low - _MOST_SINH_SCALE, high + _MOST_SINH_SCALE)
+    u_low = np.arcsinh((low - c) / width)
+    step = (np.arcsinh((high - c) / width) - u_low) / (n_nodes - 1)
+    growth = np.exp(u_low[:, None] + step[:, None] * np.arange(n_nodes))
+    half = 0.5 * width[:, None]
+    x = c[:, None] + half * (growth - 1.0 / growth)
+    return _Nodes.of(block, x, half * (growth + 1.0 / growth), step)
+
+
+def _agrees_with_half(nodes: _Nodes) -> BoolArray:
+    """Return where every other node gives the same mass and mean; (m,).
+
+    Where the phase of the nodes hides the error of one of the two, it shows that of the other.
+    """
+    mean = nodes.average(nodes.x)[:, None]
+    z = nodes.x - mean
+    spread = np.sqrt(nodes.average(z * z))
+    mass, shift = (
+        2.0 * np.einsum("ij,ij->i", nodes.weight[:, ::2], values)
+        for values in (np.ones_like(z[:, ::2]), z[:, ::2])
+    )
+    # A rule of NaN, which no other rule improves, counts as settled.
+    return ~((np.abs(mass - 1.0) > _HALF_TOLERANCE) | (np.abs(shift) > _HALF_TOLERANCE * spread))
+
+
+def _narrow_range(nodes: _Nodes) -> tuple[FloatArray, FloatArray]:
+    """Return the nodes next to those where the integrand is not negligible; (m,) each."""
+    seen = nodes.weight > np.exp(-_LARGEST_DROP) * nodes.weight.max(axis=1, keepdims=True)
+    last = seen.shape[1] - 1
+    first_seen = np.argmax(seen, axis=1)
+    last_seen = last - np.argmax(seen[:, ::-1], axis=1)
+    every = np.arange(len(seen))
+    low = nodes.x[every, np.maximum(first_seen - 1, 0)]
+    high = nodes.x[every, np.minimum(last_seen + 1, last)]
+    return low, high
 
 
 def _apply_panel_rule(block: _Block, cuts: Cuts) -> _Nodes:

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import expit, ndtr
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from threadpoolctl import threadpool_limits
 
 from skgpmcmc import (
+    BayesianGPBinomialRegressor,
     BayesianGPClassifier,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
@@ -19,6 +21,8 @@ from skgpmcmc.approximations import EP, Exact, Laplace
 from skgpmcmc.approximations.classwise import average_sites
 from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import (
+    BetaBinomial,
+    Binomial,
     Gaussian,
     NegativeBinomial,
     OrdinalProbit,
@@ -29,6 +33,7 @@ from skgpmcmc.likelihoods import (
     Volatility,
     ZeroInflatedPoisson,
 )
+from skgpmcmc.likelihoods.binomial import decode, encode
 from skgpmcmc.model import (
     ClasswiseGP,
     LatentGP,
@@ -54,6 +59,8 @@ X = np.sort(np.random.default_rng(0).uniform(0.0, 4.0, 32))[:, None]
 F = 1.2 * np.sin(2.0 * X[:, 0])
 ONE_SCALE = ConstantKernel(1.0, "fixed") * RBF(1.0)
 NO_SCALE = ConstantKernel(1.5, "fixed") * RBF(0.7, "fixed")
+TWO_SCALES = ConstantKernel(1.0) * RBF(1.0)
+TRIALS = np.arange(1, 33)
 
 
 def outliers(y):
@@ -78,6 +85,18 @@ CASES = {
     "poisson": (
         BayesianGPPoissonRegressor(likelihood="poisson", priors="paper"),
         lambda rng: rng.poisson(np.exp(F)),
+    ),
+    "binomial": (
+        BayesianGPBinomialRegressor(TWO_SCALES),
+        lambda rng: rng.binomial(TRIALS, ndtr(F)),
+    ),
+    "binomial logit": (
+        BayesianGPBinomialRegressor(TWO_SCALES, likelihood="binomial_logit"),
+        lambda rng: rng.binomial(TRIALS, expit(F)),
+    ),
+    "beta-binomial": (
+        BayesianGPBinomialRegressor(ONE_SCALE, likelihood="beta_binomial"),
+        lambda rng: rng.binomial(TRIALS, rng.beta(20.0 * ndtr(F), 20.0 * ndtr(-F))),
     ),
     "negative binomial": (
         BayesianGPPoissonRegressor(ONE_SCALE, likelihood="negative_binomial"),
@@ -155,7 +174,8 @@ def test_default_sampler_of_every_estimator_agrees_with_quadrature(case):
     y = simulate(np.random.default_rng(1))
     # Errors of quantiles are known well enough from a thousand draws.
     length = {"n_draws": 4000, "target_ess": 2.5 * LEAST_ESS}
-    estimator = estimator.set_params(**length, random_state=seeded()).fit(X, y)
+    of_rows = {"trials": TRIALS} if isinstance(estimator, BayesianGPBinomialRegressor) else {}
+    estimator = estimator.set_params(**length, random_state=seeded()).fit(X, y, **of_rows)
     model = estimator._sampling.run.models[0].model
     draws = estimator.theta_samples_
     check_exact(draws, grid_reference(model, draws), LEAST_ESS)
@@ -163,8 +183,12 @@ def test_default_sampler_of_every_estimator_agrees_with_quadrature(case):
 
 # --- joint distributions --------------------------------------------------------------------------
 
+MANY_TRIALS = np.array([4.0, 20.0, 60.0])
 LIKELIHOODS = {
     "poisson": Poisson(),
+    "binomial": Binomial(trials=MANY_TRIALS),
+    "binomial logit": Binomial("logit", trials=MANY_TRIALS),
+    "beta-binomial": BetaBinomial(5.0, trials=MANY_TRIALS),
     "negative binomial": NegativeBinomial(1.5),
     "volatility": Volatility(),
     "student-t": StudentT(0.5),
@@ -184,6 +208,7 @@ PRIORS = {
     "zero_odds": stats.lognorm(1.0, scale=0.5),
     "guess_odds": stats.lognorm(1.0, scale=0.2),
     "lapse_odds": stats.lognorm(1.0, scale=0.2),
+    "precision": stats.lognorm(0.8, scale=5.0),
     "threshold": stats.norm(-0.5, 2.0),  # wide, so that y says much of them
     "threshold_gap": stats.lognorm(1.0),
 }
@@ -293,6 +318,15 @@ class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
         return super().evaluate_one(unaware, theta, rng, *retained)
 
 
+class ForgetsTrials(OneByOne, PseudoMarginalMetropolis):
+    """Takes a half of the successes and of the trials for the data."""
+
+    def evaluate_one(self, model, theta, rng, *retained):
+        k, n = decode(model.y)
+        fewer = model.with_observations(y=encode(np.floor(0.5 * k), np.floor(0.5 * n)))
+        return super().evaluate_one(fewer, theta, rng, *retained)
+
+
 class ForgetsClasses(EvaluatesElsewhere):
     """Evaluates all classes at the hyper-parameters of the first."""
 
@@ -309,6 +343,7 @@ TWINS = [
     ("zero-inflated", ForgetsAdditionalZeros),
     ("ordinal", ForgetsParameters),
     ("poisson", ForgetsOffset),
+    ("binomial", ForgetsTrials),
     ("softmax", ForgetsClasses),
 ]
 

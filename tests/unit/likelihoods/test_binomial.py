@@ -1,14 +1,17 @@
 """Successes in trials: against SciPy's distributions, and against sums over single trials."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.integrate import quad
-from scipy.special import expit, ndtr, polygamma
+from scipy.special import expit, ndtr, ndtri, polygamma
 
-from skgpmcmc.likelihoods import BetaBinomial, Binomial
+from skgpmcmc.likelihoods import BetaBinomial, Binomial, Cuts, Probit
 from skgpmcmc.likelihoods.binomial import MOST_TRIALS, _trigamma, decode, encode
+from skgpmcmc.model import Observations
 from skgpmcmc.testing import check_likelihood
 
 from ...helpers import in_one_test
@@ -97,6 +100,55 @@ def test_distribution_function_of_counts_adds_up_their_probabilities(likelihood)
         total += np.exp(likelihood.log_predictive(y, mean, var))
         assert_allclose(likelihood.predictive_cdf(y, mean, var), total, atol=1e-6)
         assert_allclose(likelihood.predictive_cdf(y + 0.5, mean, var), total, atol=1e-6)
+
+
+class WithPanels(BetaBinomial):
+    """The same likelihood, integrated panel by panel."""
+
+    def bend(self, y):
+        k, n = decode(y)
+        ends = np.array([-16.0, -8.0, -4.0, -2.0, 0.0, 2.0, 4.0, 8.0, 16.0])
+        center = ndtri((k + 0.5) / (n + 1.0))
+        return Cuts(np.column_stack([center, np.tile(ends, (len(y), 1))]))
+
+
+COUNTS = [(k, n) for n in (1, 7, 60, 10**6) for k in sorted({0, 1, n // 2, n - 1, n})]
+
+
+@in_one_test("precision", [0.05, 15.0, 8e6])
+def test_tilted_moments_of_beta_binomial_counts_are_those_by_panels(precision):
+    """Of all counts, under narrow, wide and far Gaussians."""
+    cases = product(COUNTS, (-8.0, -1.0, 0.3, 3.0), (1e-6, 0.02, 0.2, 1.5, 30.0))
+    k, n, mean, sd = np.array([(*pair, mean, sd) for pair, mean, sd in cases]).T
+    at = encode(k, n), mean, sd**2
+    found = np.array(BetaBinomial(precision).tilted_moments(*at))
+    expected = np.array(WithPanels(precision).tilted_moments(*at))
+    assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
+    slopes, by_panels = (
+        law.tilted_parameter_gradient(at[0], None, *at[1:])
+        for law in (BetaBinomial(precision), WithPanels(precision))
+    )
+    assert_allclose(slopes, by_panels, rtol=1e-7, atol=1e-7)
+
+
+def test_one_beta_binomial_trial_is_a_bernoulli_one():
+    mean, var = np.linspace(-30.0, 30.0, 41), np.geomspace(1e-8, 1e4, 41)
+    for k, sign in ((0, -1.0), (1, 1.0)):
+        found = BetaBinomial(3.0).tilted_moments(encode(k, np.ones(41)), mean, var)
+        expected = Probit().tilted_moments(np.full(41, sign), mean, var)
+        assert_allclose(np.array(found), np.array(expected), rtol=1e-9, atol=1e-9)
+
+
+def test_tilted_moments_of_rows_at_one_input_are_those_by_panels():
+    """Rows that contradict each other, with weights and offsets."""
+    k, n = np.array([0, 50, 3, 9, 2]), np.array([50, 50, 9, 9, 4])
+    weight, offset = np.array([1.0, 2.0, 1.0, 0.5, 3.0]), np.array([0.2, -0.3, 0.0, 1.0, 0.0])
+    mean, var = np.array([0.5, -2.0]), np.array([2.0, 0.3])
+    found, expected = (
+        Observations(law, encode(k, n), offset, weight, np.array([0, 3])).tilted_moments(mean, var)
+        for law in (BetaBinomial(30.0), WithPanels(30.0))
+    )
+    assert_allclose(np.array(found), np.array(expected), rtol=1e-9, atol=1e-9)
 
 
 def test_unknown_link_is_refused():

@@ -10,7 +10,7 @@ from scipy.integrate import quad
 from scipy.special import expit, gammaln
 
 from skgpmcmc.numerics import quadrature
-from skgpmcmc.numerics.quadrature import Bend, LogDensity, TiltedDensities
+from skgpmcmc.numerics.quadrature import Bend, Ceiling, LogDensity, TiltedDensities
 
 from ...helpers import in_one_test
 
@@ -104,6 +104,43 @@ def test_quadrature_of_a_bend_under_a_wide_gaussian_agrees_with_quadpack(mean, v
     assert_allclose(log_z, expected[0], rtol=1e-10)
     assert_allclose(alpha, expected[1], rtol=1e-9)
     assert_allclose(beta, expected[2], rtol=1e-8)
+
+
+def two_peaks(y, f):
+    """Log of a sum of two Gaussians of standard deviation 0.5, at y and at -2 y."""
+    return np.logaddexp(-2.0 * (f - y) ** 2, 1.0 - 2.0 * (f + 2.0 * y) ** 2)
+
+
+def slopes_of_two_peaks(y, f):
+    """Its first two derivatives."""
+    share = expit(-1.0 - 2.0 * (f - y) ** 2 + 2.0 * (f + 2.0 * y) ** 2)
+    one, other = -4.0 * (f - y), -4.0 * (f + 2.0 * y)
+    first = share * one + (1.0 - share) * other
+    return first, -4.0 + share * (1.0 - share) * (one - other) ** 2
+
+
+TWO_PEAKS = LogDensity(two_peaks, slopes_of_two_peaks, log_concave=False)
+
+
+@in_one_test(
+    "y, mean, var",
+    [(1.0, 0.4, 4.0), (1.0, -3.0, 0.5), (1.0, 0.0, 1e-4), (3.0, 0.0, 1e4), (2.0, 9.0, 9.0)],
+)
+def test_rule_under_a_ceiling_finds_two_peaks(y, mean, var):
+    """As in the closed form."""
+    total = var + 0.25
+    places = np.array([y, -2.0 * y])
+    gaps = 0.5 * (places - mean) ** 2 / total + 0.5 * np.log(total / 0.25)
+    log_part = np.array([0.0, 1.0]) - gaps
+    log_z = np.logaddexp(*log_part)
+    share = np.exp(log_part - log_z)
+    slope = (places - mean) / total
+    alpha = share @ slope
+    beta = 1.0 / total - share @ slope**2 + alpha**2
+    for center in (0.0, y, -3.0):
+        ceiling = Ceiling(np.asarray(1.4), np.asarray(center), np.asarray(1.0))
+        found = one(TWO_PEAKS, y, mean, var, ceiling)
+        assert_allclose(found, [log_z, alpha, beta], rtol=1e-8, atol=1e-10)
 
 
 def test_moments_are_derivatives_of_the_log_normalizer():
