@@ -12,7 +12,7 @@ from scipy.special import xlogy
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 
-from .._params import check_flag
+from .._params import check_flag, check_in
 from ..likelihoods.base import Likelihood
 from ..likelihoods.binomial import (
     MOST_TRIALS,
@@ -30,7 +30,7 @@ from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
 from ._parameters import ModelParameters
-from ._predictive import check_probabilities, share_above, unwrap_single
+from ._predictive import check_probabilities, exceedance, unwrap_single
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -297,11 +297,8 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
             Probabilities.
         """
         X = validate_rows_to_predict(self, X)
-        value = check_numbers("threshold", threshold)
-        if value.ndim or not 0.0 < value < 1.0:
-            raise ValueError(f"threshold must be a number between 0 and 1; got {threshold!r}.")
-        above = partial(share_above, threshold=float(self._law().latent_value(value)))
-        return self._predictor.expectation(above, X, self.n_jobs)[0]
+        value = np.asarray(check_in("threshold", threshold, "(0, 1)"))
+        return exceedance(self, X, float(self._law().latent_value(value)))
 
     def log_predictive_density(self, X, y, trials=None):
         """Log of the posterior predictive probability of each number of successes.

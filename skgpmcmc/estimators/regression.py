@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 
-from .._params import check_flag
+from .._params import check_flag, check_in
 from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
@@ -36,7 +36,7 @@ from ._noise import (
     normalize_noise,
 )
 from ._parameters import ModelParameters
-from ._predictive import predict_targets
+from ._predictive import exceedance, predict_targets
 
 #: What to do about targets that a likelihood does not know.
 _REMEDY = (
@@ -252,6 +252,28 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
             )
         return self._predictor.target_covariance(X)
 
+    def exceedance_proba(self, X, threshold):
+        """Posterior probability that the latent function is above a threshold.
+
+        It is the probability for the function without noise. A new target varies around it, so that
+        its probability to be above the threshold is nearer to one half.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        threshold : float
+            In units of y.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probabilities.
+        """
+        X = validate_rows_to_predict(self, X)
+        threshold = check_in("threshold", threshold, "(-inf, inf)")
+        return exceedance(self, X, float(_standardize(threshold, *self._units)))
+
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive density of each target.
 
@@ -307,11 +329,11 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         return score
 
 
-def _standardize(y: np.ndarray, shift: float, scale: float) -> np.ndarray:
+def _standardize(y: np.ndarray | float, shift: float, scale: float) -> np.ndarray:
     """Return ``(y - shift) / scale``; infinite only where that is beyond double precision."""
     unit = find_power_of_two(np.array([scale]))
     with np.errstate(over="ignore"):  # a target that far out has no density
-        return (y / unit - shift / unit) / (scale / unit)
+        return np.asarray((y / unit - shift / unit) / (scale / unit))
 
 
 def _check_size(y: np.ndarray) -> None:

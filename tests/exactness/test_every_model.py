@@ -10,6 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
@@ -69,11 +70,11 @@ CASES = {
         lambda rng: outliers(F + 0.3 * rng.standard_normal(32)),
     ),
     "poisson": (
-        BayesianGPPoissonRegressor(likelihood="poisson", priors="paper"),
+        BayesianGPPoissonRegressor(priors="paper"),
         lambda rng: rng.poisson(np.exp(F)),
     ),
     "negative binomial": (
-        BayesianGPPoissonRegressor(ONE_SCALE, likelihood="negative_binomial"),
+        BayesianGPCountRegressor(ONE_SCALE),
         lambda rng: rng.poisson(np.exp(F) * rng.gamma(1.5, 1.0 / 1.5, 32)),
     ),
     "ordinal": (

@@ -21,6 +21,7 @@ from sklearn.base import clone
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
@@ -56,8 +57,8 @@ CASES = {
         BayesianGPRegressor(likelihood="student_t"),
         5.0 + F + 0.1 * _RNG.standard_t(3.0, N),
     ),
-    "poisson": (BayesianGPPoissonRegressor(likelihood="poisson"), _COUNTS),
-    "negative_binomial": (BayesianGPPoissonRegressor(), _COUNTS),
+    "poisson": (BayesianGPPoissonRegressor(), _COUNTS),
+    "negative_binomial": (BayesianGPCountRegressor(), _COUNTS),
     "ordinal": (BayesianGPOrdinalClassifier(), np.array([1, 2, 5])[_LEVEL]),
     "ordinal_names": (BayesianGPOrdinalClassifier(class_order=ORDER), ORDER[_LEVEL]),
     "volatility": (
@@ -194,7 +195,7 @@ class Fitted:
 
     @property
     def _counts(self):
-        return isinstance(self.model, BayesianGPPoissonRegressor)
+        return isinstance(self.model, BayesianGPCountRegressor)
 
     def state(self):
         """A hash of what no test may change."""

@@ -11,8 +11,8 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -43,7 +43,7 @@ WALK = {
 ESTIMATORS = [
     BayesianGPClassifier(**QUICK),
     BayesianGPRegressor(**QUICK),
-    BayesianGPPoissonRegressor(fractional_counts="allow", **QUICK),
+    BayesianGPCountRegressor(fractional_counts="allow", **QUICK),
     BayesianGPOrdinalClassifier(**QUICK),
     BayesianGPVolatilityRegressor(**QUICK),
     EPMLClassifier(ConstantKernel(4.0, "fixed") * RBF(), approximation="laplace", n_restarts=0),

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
 
-from skgpmcmc import BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc import BayesianGPCountRegressor, BayesianGPRegressor
 from skgpmcmc.likelihoods import Gaussian
 
 from ..helpers import Z_LIMIT, in_one_test, short_chains, z_score
@@ -246,7 +246,7 @@ def test_predictive_covariance_is_the_latent_covariance_plus_noise(fitted, name)
 def test_return_cov_is_refused_with_return_std_and_for_other_likelihoods(fitted):
     with pytest.raises(RuntimeError, match="At most one of return_std and return_cov"):
         fitted("regressor").predict(X_NEW, return_std=True, return_cov=True)
-    counts = BayesianGPPoissonRegressor()._likelihoods["poisson"]()
+    counts = BayesianGPCountRegressor()._likelihoods["poisson"]()
     quick = {**SETTINGS["asis"], "n_warmup": 2, "n_draws": 2}
     est = BayesianGPRegressor(likelihood=counts, normalize_y=False, **quick)
     with short_chains():
