@@ -81,10 +81,7 @@ def compare_with_poisson(model: LatentGP, theta: np.ndarray) -> tuple[float, flo
     laws = [NegativeBinomial(shape, fixed=True, fractional=fractional) for shape in _SHAPES]
     with one_thread():
         of_poisson, *of_others = [
-            _maximize(
-                replace(model, observations=replace(model.observations, likelihood=law)), starts
-            )
-            for law in (model.likelihood, *laws)
+            _maximize(model, law, starts) for law in (model.likelihood, *laws)
         ]
     best = int(np.argmax(of_others))
     return of_others[best] - of_poisson, _SHAPES[best]

@@ -6,13 +6,26 @@ Also of functions of f: the probability that f is above a threshold, and the mom
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from ..likelihoods.base import Likelihood
 from ._data import check_numbers, to_units_of_y
+
+
+class Curve(NamedTuple):
+    """What `PredictionDisplay` draws: predictions at some rows, and observed targets.
+
+    All are in units of y, or as rates per unit of exposure, shares of trials, or probabilities.
+    """
+
+    label: str  # name of the quantity
+    mean: np.ndarray  # (n,)
+    function: np.ndarray  # (k, n), posterior quantiles of the function of the inputs
+    targets: np.ndarray | None  # (k, n), quantiles of new targets; None for class labels
+    observed: np.ndarray | None  # (n_observed,), or None without data
 
 
 def check_probabilities(return_quantiles: Any) -> list[float]:

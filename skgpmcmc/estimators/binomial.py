@@ -30,7 +30,10 @@ from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
 from ._parameters import ModelParameters
-from ._predictive import check_probabilities, exceedance, unwrap_single
+from ._predictive import Curve, check_probabilities, exceedance, unwrap_single
+
+#: Draws for quantiles of overdispersed numbers of successes.
+_MANY_DRAWS = 2000
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -208,7 +211,7 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
                 results.append(np.sqrt(np.maximum(both - p * p, 0.0)))
             if return_quantiles is not None:
                 chosen = check_probabilities(return_quantiles)
-                results.append(law.probability(self._predictor.latent_quantiles(chosen, X)))
+                results.append(law.probability(self._latent_quantiles(X, chosen)))
             return unwrap_single(results)
         n = self._trials(trials, len(X))
         results = [n * p]
@@ -226,6 +229,18 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
                 )
             results.append(self._predictor.target_quantiles(chosen, X, 0.0, encode(0.0, n)))
         return unwrap_single(results)
+
+    def _curve(self, X, probabilities, y, trials=None):
+        own = self._trials(trials, np.size(trials))
+        typical = np.full(len(X), np.ceil(np.median(own)))
+        mean, function = self.predict(X, return_quantiles=probabilities)
+        if isinstance(self._law(), BetaBinomial):
+            draws = self.sample_y(X, _MANY_DRAWS, trials=typical)
+            successes = np.quantile(draws, probabilities, axis=1)
+        else:
+            _, successes = self.predict(X, trials=typical, return_quantiles=probabilities)
+        observed = None if y is None else check_rows("y", y, len(y)) / own
+        return Curve("Share of successes", mean, function, successes / typical, observed)
 
     def sample_y(self, X, n_samples=1, random_state=0, trials=None):
         """Draw new numbers of successes, jointly over the rows of X.

@@ -22,6 +22,7 @@ from ._latent import OneLatentFunction
 from ._named import names_methods
 from ._parameters import ModelParameters
 from ._predictive import (
+    Curve,
     check_probabilities,
     exceedance,
     mean_of_exp,
@@ -247,7 +248,8 @@ class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParamete
             results = [self._predictor.expectation(mean_of_exp, X, self.n_jobs, offset)[0]]
         if return_quantiles is not None:
             chosen = check_probabilities(return_quantiles)
-            results.append(np.exp(self._predictor.latent_quantiles(chosen, X, offset)))
+            quantiles = self._latent_quantiles(X, chosen) + (offset - self._units[0])
+            results.append(np.exp(quantiles))
         return unwrap_single(results)
 
     def exceedance_proba(self, X, threshold, exposure=None):
@@ -273,6 +275,15 @@ class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParamete
         X = validate_rows_to_predict(self, X)
         log_threshold = np.log(check_in("threshold", threshold, "(0, inf)"))
         return exceedance(self, X, log_threshold, self._offset(exposure, len(X)))
+
+    def _curve(self, X, probabilities, y, exposure=None):
+        own = self._exposure(exposure, np.size(exposure))
+        typical = np.full(len(X), np.median(own))
+        mean, rate = self.predict_rate(X, return_quantiles=probabilities)
+        _, counts = self.predict(X, exposure=typical, return_quantiles=probabilities)
+        label = "Count" if exposure is None else "Count per unit of exposure"
+        observed = None if y is None else check_rows("y", y, len(y)) / own
+        return Curve(label, mean, rate, counts / typical, observed)
 
     def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
         """Draw new counts from the posterior predictive distribution, jointly over the rows of X.

@@ -36,7 +36,7 @@ from ._noise import (
     normalize_noise,
 )
 from ._parameters import ModelParameters
-from ._predictive import exceedance, predict_targets
+from ._predictive import Curve, exceedance, predict_targets
 
 #: What to do about targets that a likelihood does not know.
 _REMEDY = (
@@ -238,6 +238,12 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         _, *quantiles = found if isinstance(found, tuple) else (found,)
         scale = self._units[1]
         return (point, to_units_of_y(scale * covariance, 0.0, scale), *quantiles)
+
+    def _curve(self, X, probabilities, y):
+        mean, targets = self.predict(X, return_quantiles=probabilities)
+        function = self._latent_quantiles(validate_rows_to_predict(self, X), probabilities)
+        observed = None if y is None else check_rows("y", y, len(y))
+        return Curve("y", mean, function, targets, observed)
 
     def _joint_moments(self, X):
         """Predictive mean and covariance of the encoded targets at all rows."""
