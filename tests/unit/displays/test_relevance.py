@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.displays import RelevanceDisplay
-from skgpmcmc.samplers import Collapsed, PseudoMarginal
+from skgpmcmc.samplers import PseudoMarginal
 
 from ...helpers import short_chains
 
@@ -20,7 +20,6 @@ matplotlib.use("Agg")
 plt = pytest.importorskip("matplotlib.pyplot")
 
 SHORT = {"n_chains": 2, "n_warmup": 4, "n_draws": 20, "target_ess": None, "random_state": 0}
-REGRESSION = {**SHORT, "sampler": Collapsed(moves="random_walk")}
 WALK = {"sampler": PseudoMarginal(moves="random_walk"), "n_importance": 2}
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame(RNG.standard_normal((30, 2)), columns=["mass", "age"])
@@ -38,7 +37,7 @@ def _close_figures():
 def pipeline():
     scaler = StandardScaler().set_output(transform="pandas")
     with short_chains():
-        return make_pipeline(scaler, BayesianGPRegressor(ard=True, **REGRESSION)).fit(FRAME, Y)
+        return make_pipeline(scaler, BayesianGPRegressor(ard=True, **WALK, **SHORT)).fit(FRAME, Y)
 
 
 def ticks(ax):
@@ -100,7 +99,7 @@ def test_one_length_scale_for_all_features_and_those_of_one_class():
 @short_chains()
 def test_several_vectors_keep_their_whole_names():
     kernel = RBF([1.0, 1.0]) + RBF(3.0)
-    est = BayesianGPRegressor(kernel, **REGRESSION).fit(FRAME.to_numpy(), Y)
+    est = BayesianGPRegressor(kernel, **WALK, **SHORT).fit(FRAME.to_numpy(), Y)
     display = RelevanceDisplay.from_estimator(est)
     assert display.names == ["k1__length_scale[0]", "k1__length_scale[1]", "k2__length_scale"]
 
@@ -111,7 +110,7 @@ def test_what_cannot_be_drawn_is_refused(pipeline):
     with pytest.raises(ValueError, match="one axes for each of 1 panels"):
         RelevanceDisplay.from_estimator(pipeline, ax=plt.subplots(1, 2)[1])
     with short_chains():
-        fixed = BayesianGPRegressor(ConstantKernel() * RBF(1.0, "fixed"), **REGRESSION)
+        fixed = BayesianGPRegressor(ConstantKernel() * RBF(1.0, "fixed"), **WALK, **SHORT)
         fixed.fit(FRAME, Y)
     with pytest.raises(ValueError, match="has no length-scale among its hyper-parameters"):
         RelevanceDisplay.from_estimator(fixed)
