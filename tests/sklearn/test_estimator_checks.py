@@ -13,6 +13,7 @@ from skgpmcmc import (
     BayesianGPClassifier,
     BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
+    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -44,6 +45,7 @@ ESTIMATORS = [
     BayesianGPClassifier(**QUICK),
     BayesianGPRegressor(**QUICK),
     BayesianGPCountRegressor(fractional_counts="allow", **QUICK),
+    BayesianGPPoissonRegressor(fractional_counts="allow", **QUICK),
     BayesianGPOrdinalClassifier(**QUICK),
     BayesianGPVolatilityRegressor(**QUICK),
     EPMLClassifier(ConstantKernel(4.0, "fixed") * RBF(), approximation="laplace", n_restarts=0),
