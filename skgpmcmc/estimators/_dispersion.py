@@ -80,15 +80,19 @@ def compare_with_poisson(model: LatentGP, theta: np.ndarray) -> tuple[float, flo
     fractional = model.likelihood.fractional
     laws = [NegativeBinomial(shape, fixed=True, fractional=fractional) for shape in _SHAPES]
     with one_thread():
-        of_poisson, *of_others = [
-            _maximize(model, law, starts) for law in (model.likelihood, *laws)
-        ]
-    best = int(np.argmax(of_others))
-    return of_others[best] - of_poisson, _SHAPES[best]
+        others = [_maximize(model, law, starts) for law in laws]
+        best = int(np.argmax([value for value, _ in others]))
+        value, end = others[best]
+        # Poisson counts also begin where the others end, so that a failed search is no reason.
+        of_poisson, _ = _maximize(model, model.likelihood, [*starts, end])
+    return value - of_poisson, _SHAPES[best]
 
 
-def _maximize(model: LatentGP, likelihood: Likelihood, starts: list[np.ndarray]) -> float:
-    """Return the maximum of the approximate log evidence plus the log prior with a likelihood."""
+def _maximize(
+    model: LatentGP, likelihood: Likelihood, starts: list[np.ndarray]
+) -> tuple[float, np.ndarray]:
+    """Return the maximum, with a likelihood, of log evidence plus log prior, and its theta."""
     model = replace(model, observations=replace(model.observations, likelihood=likelihood))
     fit = find_mode(model, Laplace(), starts, with_hyperprior=True).fit
-    return float(fit.log_evidence + model.hyperprior.log_prob(fit.q.prior.theta))
+    theta = fit.q.prior.theta
+    return float(fit.log_evidence + model.hyperprior.log_prob(theta)), theta

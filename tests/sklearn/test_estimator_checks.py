@@ -22,8 +22,12 @@ from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains
 
-# The targets of the checks have a mean, which a model of volatility remarks.
-pytestmark = pytest.mark.filterwarnings("ignore:y has mean .* subtract it from y:UserWarning")
+# The targets of the checks have a mean, which a model of volatility remarks, and are no Poisson
+# counts.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:y has mean .* subtract it from y:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The counts vary more than Poisson counts do:UserWarning"),
+]
 
 # The checks look at the skin, and some fit hundreds of rows many times: a few draws of a sampler
 # that needs no set-up and no integrals are enough. Other samplers take the checks of `BY_SETTING`.
