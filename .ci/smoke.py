@@ -16,6 +16,7 @@ f = np.sin(X[:, 0]) + X[:, 1]
 targets = {
     "BayesianGPClassifier": f > 0.0,
     "BayesianGPOrdinalClassifier": np.digitize(f, [-0.5, 0.5]),
+    "BayesianGPCountRegressor": rng.poisson(np.exp(f) * rng.gamma(2.0, 0.5, 25)),
     "BayesianGPPoissonRegressor": rng.poisson(np.exp(f)),
     "BayesianGPRegressor": f + 0.1 * rng.standard_normal(25),
     "BayesianGPVolatilityRegressor": np.exp(0.5 * f) * rng.standard_normal(25),

@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.preprocessing import StandardScaler
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPCountRegressor, BayesianGPRegressor
 from skgpmcmc.model import smooth_kernel
 from skgpmcmc.setup import emulated
 from skgpmcmc.setup.emulator.options import EmulatorOptions
@@ -113,7 +113,7 @@ PROBLEMS: dict[str, Problem] = {
     "Pima": Problem(lambda: load_binary("pima")),
     "moons 50, logit": Problem(moons, settings=(("likelihood", "logit"),)),
     "crabs, Poisson": Problem(
-        crabs, BayesianGPPoissonRegressor, settings=(("likelihood", "poisson"),)
+        crabs, BayesianGPCountRegressor, settings=(("likelihood", "poisson"),)
     ),
     "iris, softmax": Problem(iris, settings=(("multi_class", "softmax"),)),
     "regression ARD d = 20": Problem(smooth_regression, BayesianGPRegressor, settings=_ard(20)),

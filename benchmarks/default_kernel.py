@@ -30,8 +30,8 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
 )
 from skgpmcmc.baselines import EPMLClassifier, PlattSVC
@@ -57,7 +57,7 @@ Method = Callable[[int], BaseEstimator]
 _ESTIMATORS: dict[str, Any] = {
     "classes": BayesianGPClassifier,
     "numbers": BayesianGPRegressor,
-    "counts": BayesianGPPoissonRegressor,
+    "counts": BayesianGPCountRegressor,
     "levels": BayesianGPOrdinalClassifier,
 }
 _SMOOTH = ConstantKernel() * RBF()

@@ -23,8 +23,8 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -92,10 +92,8 @@ CASES: dict[str, Case] = {
     "Student-t": Case(
         BayesianGPRegressor(SMOOTH, normalize_y=False, likelihood="student_t"), _outliers
     ),
-    "negative binomial": Case(BayesianGPPoissonRegressor(SMOOTH, center=False), _counts),
-    "Poisson": Case(
-        BayesianGPPoissonRegressor(SMOOTH, center=False, likelihood="poisson"), _counts
-    ),
+    "negative binomial": Case(BayesianGPCountRegressor(SMOOTH, center=False), _counts),
+    "Poisson": Case(BayesianGPCountRegressor(SMOOTH, center=False, likelihood="poisson"), _counts),
     "ordinal": Case(BayesianGPOrdinalClassifier(SMOOTH), _three),
     "volatility": Case(BayesianGPVolatilityRegressor(SMOOTH, center=False), _returns),
 }
@@ -192,7 +190,7 @@ DATA: dict[str, tuple[Callable[[], tuple[np.ndarray, np.ndarray]], BaseEstimator
     "USPS 3 v 5, RBF": (_usps, BayesianGPClassifier(SMOOTH)),
     "USPS 3 v 5, RBF, marginal": (_usps, BayesianGPClassifier(SMOOTH, sampler="marginal")),
     "Ionosphere": (_ionosphere, BayesianGPClassifier(SMOOTH)),
-    "horseshoe crabs": (_crabs, BayesianGPPoissonRegressor(SMOOTH)),
+    "horseshoe crabs": (_crabs, BayesianGPCountRegressor(SMOOTH)),
 }
 
 

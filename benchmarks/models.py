@@ -23,8 +23,8 @@ from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -116,7 +116,7 @@ MODELS: dict[str, ModelCase] = {
     "poisson": _model(
         "Poisson counts, simulated n=200, d=1",
         lambda seed: simulate(Poisson(), 200, np.array([1.0, -1.5]), seed),
-        lambda: BayesianGPPoissonRegressor(SMOOTH, likelihood="poisson"),
+        lambda: BayesianGPCountRegressor(SMOOTH, likelihood="poisson"),
         per_evaluation=0.5,
         times_faster=60.0,
         nuts=_poisson_peer,
@@ -124,7 +124,7 @@ MODELS: dict[str, ModelCase] = {
     "negative_binomial": _model(
         "negative binomial counts, simulated n=200, d=1",
         lambda seed: simulate(NegativeBinomial(shape=2.0), 200, np.array([1.0, -1.5]), seed),
-        lambda: BayesianGPPoissonRegressor(SMOOTH, likelihood="negative_binomial"),
+        lambda: BayesianGPCountRegressor(SMOOTH, likelihood="negative_binomial"),
     ),
     "ordinal": _model(
         "five ordered classes, simulated n=200, d=2",

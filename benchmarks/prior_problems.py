@@ -25,8 +25,8 @@ from sklearn.preprocessing import StandardScaler
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
 )
 
@@ -172,10 +172,10 @@ class Problem:
 MANY_CLASSES = ("iris", "wine")
 REGRESSOR, POISSON, ORDINAL = (
     BayesianGPRegressor,
-    partial(BayesianGPPoissonRegressor, likelihood="poisson"),
+    partial(BayesianGPCountRegressor, likelihood="poisson"),
     BayesianGPOrdinalClassifier,
 )
-NEGATIVE_BINOMIAL = partial(BayesianGPPoissonRegressor, likelihood="negative_binomial")
+NEGATIVE_BINOMIAL = partial(BayesianGPCountRegressor, likelihood="negative_binomial")
 ARD_CLASSIFIER = partial(BayesianGPClassifier, ard=True)
 ARD_REGRESSOR = partial(BayesianGPRegressor, ard=True)
 _SOURCES: dict[str, tuple[Load, Callable[..., BaseEstimator], tuple[int, ...]]] = {

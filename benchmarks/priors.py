@@ -33,8 +33,8 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
 )
 from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
@@ -266,8 +266,8 @@ PEERS: dict[str, tuple[type, Callable[[np.ndarray], BaseEstimator]]] = {
     ),
     "SVM": (BayesianGPClassifier, lambda X: svm_platt_classifier(random_state=0)),
     "scikit-learn GPR": (BayesianGPRegressor, _maximum_likelihood_regression),
-    "mean": (BayesianGPPoissonRegressor, lambda X: _Mean()),
-    "linear Poisson": (BayesianGPPoissonRegressor, lambda X: PoissonRegressor(alpha=1e-3)),
+    "mean": (BayesianGPCountRegressor, lambda X: _Mean()),
+    "linear Poisson": (BayesianGPCountRegressor, lambda X: PoissonRegressor(alpha=1e-3)),
 }
 
 

@@ -28,8 +28,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -141,13 +141,13 @@ CASES: dict[str, Case] = {
     ),
     "poisson": Case(
         "counts, Poisson",
-        BayesianGPPoissonRegressor(SMOOTH, likelihood="poisson", center=False),
+        BayesianGPCountRegressor(SMOOTH, likelihood="poisson", center=False),
         Poisson(),
         variance=1.0,
     ),
     "negative_binomial": Case(
         "counts, negative binomial",
-        BayesianGPPoissonRegressor(SMOOTH, likelihood="negative_binomial", center=False),
+        BayesianGPCountRegressor(SMOOTH, likelihood="negative_binomial", center=False),
         NegativeBinomial(),
         variance=1.0,
         priors={"shape": stats.lognorm(0.6, scale=2.0)},

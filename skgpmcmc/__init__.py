@@ -6,7 +6,7 @@ from types import ModuleType
 from ._version import __version__
 from .estimators.binomial import BayesianGPBinomialRegressor
 from .estimators.classification import BayesianGPClassifier
-from .estimators.counts import BayesianGPPoissonRegressor
+from .estimators.counts import BayesianGPCountRegressor, BayesianGPPoissonRegressor
 from .estimators.ordinal import BayesianGPOrdinalClassifier
 from .estimators.regression import BayesianGPRegressor
 from .estimators.volatility import BayesianGPVolatilityRegressor
@@ -14,6 +14,7 @@ from .estimators.volatility import BayesianGPVolatilityRegressor
 __all__ = [
     "BayesianGPBinomialRegressor",
     "BayesianGPClassifier",
+    "BayesianGPCountRegressor",
     "BayesianGPOrdinalClassifier",
     "BayesianGPPoissonRegressor",
     "BayesianGPRegressor",

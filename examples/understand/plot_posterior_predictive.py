@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from scipy import stats
 
-from skgpmcmc import BayesianGPPoissonRegressor
+from skgpmcmc import BayesianGPCountRegressor
 
 # %%
 # Sixty counts whose mean changes slowly. The prior says that the length-scale is long.
@@ -25,7 +25,7 @@ slow = {"length_scale": stats.lognorm(0.3, scale=1.5)}
 
 trees = {}
 for name in ("poisson", "negative_binomial"):
-    model = BayesianGPPoissonRegressor(likelihood=name, priors=slow, random_state=0).fit(
+    model = BayesianGPCountRegressor(likelihood=name, priors=slow, random_state=0).fit(
         x[:, None], y
     )
     trees[name] = model.to_arviz(posterior_predictive=True)

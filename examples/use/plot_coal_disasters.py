@@ -35,7 +35,6 @@ def decades(year):
 
 
 model = BayesianGPPoissonRegressor(
-    likelihood="poisson",  # disasters are rare and independent
     priors={"length_scale": stats.lognorm(0.7, scale=1.5)},
     random_state=0,
 ).fit(decades(years), disasters, exposure=exposure)

@@ -17,7 +17,7 @@ import sklearn
 from scipy import stats
 from sklearn.model_selection import KFold, cross_validate
 
-from skgpmcmc import BayesianGPPoissonRegressor
+from skgpmcmc import BayesianGPCountRegressor
 
 # Widths in cm, the number of females of each width, and of all their satellites.
 WIDTHS = """
@@ -54,7 +54,7 @@ satellites = np.array(SATELLITES.split(), dtype=int)
 # this only if chains happen to start in both.
 
 models = {
-    likelihood: BayesianGPPoissonRegressor(
+    likelihood: BayesianGPCountRegressor(
         likelihood=likelihood,
         priors={"length_scale": stats.lognorm(0.4, scale=4.0)},
         max_predict_draws=100,

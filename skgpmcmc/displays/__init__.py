@@ -5,7 +5,16 @@ matplotlib is imported when something is drawn, not before.
 
 from .abstention import AbstentionCurveDisplay
 from .autocorrelation import AutocorrelationDisplay
+from .prediction import PredictionDisplay
+from .relevance import RelevanceDisplay
 from .scale_reduction import PSRFDisplay
 from .traces import TraceDisplay
 
-__all__ = ["AbstentionCurveDisplay", "AutocorrelationDisplay", "PSRFDisplay", "TraceDisplay"]
+__all__ = [
+    "AbstentionCurveDisplay",
+    "AutocorrelationDisplay",
+    "PSRFDisplay",
+    "PredictionDisplay",
+    "RelevanceDisplay",
+    "TraceDisplay",
+]

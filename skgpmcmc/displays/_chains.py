@@ -37,7 +37,7 @@ class ChainDisplay:
         ValueError
             If the estimator has no chains, or not those of this class or these hyper-parameters.
         """
-        model = _find_model(estimator, class_label)
+        model = find_model(estimator, class_label)
         names = model.hyperparameter_names_
         positive = model._predictor.model.hyperprior.positive
         if hyperparameters is None:
@@ -56,7 +56,7 @@ class ChainDisplay:
         return cls.from_samples(model.theta_samples_[:, :, chosen], labels, **kwargs)
 
 
-def _find_model(estimator, class_label):
+def find_model(estimator, class_label):
     """Return the fitted model with the chains: the last step of a pipeline, or that of a class."""
     if isinstance(estimator, Pipeline):
         estimator = estimator[-1]

@@ -2,7 +2,7 @@
 
 from .binomial import BayesianGPBinomialRegressor
 from .classification import BayesianGPClassifier
-from .counts import BayesianGPPoissonRegressor
+from .counts import BayesianGPCountRegressor, BayesianGPPoissonRegressor
 from .ordinal import BayesianGPOrdinalClassifier
 from .regression import BayesianGPRegressor
 from .volatility import BayesianGPVolatilityRegressor
@@ -10,6 +10,7 @@ from .volatility import BayesianGPVolatilityRegressor
 __all__ = [
     "BayesianGPBinomialRegressor",
     "BayesianGPClassifier",
+    "BayesianGPCountRegressor",
     "BayesianGPOrdinalClassifier",
     "BayesianGPPoissonRegressor",
     "BayesianGPRegressor",

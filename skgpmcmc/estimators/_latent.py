@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from ._data import (
     to_units_of_y,
     validate_rows_to_predict,
 )
+from ._predictive import Curve
 from ._terms import find_linear_effects, select_terms
 
 if TYPE_CHECKING:
@@ -157,6 +159,22 @@ class OneLatentFunction(BaseBayesianGP):
             return found.to_frame()
         except ModuleNotFoundError:  # pandas is not a dependency
             return found
+
+    def _latent_quantiles(self, X: np.ndarray, probabilities: Sequence[float]) -> np.ndarray:
+        """Posterior quantiles of the latent function, (k, n), on the latent scale."""
+        quantiles = self._predictor.latent_quantiles(probabilities, X)
+        return to_units_of_y(quantiles, *self._units)
+
+    def _curve(self, X: Any, probabilities: Sequence[float], y: Any) -> Curve:
+        """Predictions at X, and targets y, for `PredictionDisplay`.
+
+        Counts also have an argument `exposure`, and successes `trials`: the numbers of the rows of
+        y, or None. New targets have their median.
+        """
+        raise ValueError(
+            "PredictionDisplay draws numbers, counts, successes in trials and two classes; got "
+            f"{type(self).__name__}: draw what its predict returns."
+        )
 
     def sample_latent(self, X: Any, n_draws: int = 1, random_state: Any = 0) -> np.ndarray:
         """Joint posterior draws of the latent function at the rows of X.

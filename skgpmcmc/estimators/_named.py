@@ -27,5 +27,6 @@ def names_methods(cls: _Class) -> _Class:
             copy.__kwdefaults__ = found.__kwdefaults__
             copy.__qualname__ = f"{cls.__qualname__}.{name}"
             del copy.__wrapped__
+            vars(copy).update(vars(found))  # what a decorated method wraps has its signature
             setattr(cls, name, copy)
     return cls

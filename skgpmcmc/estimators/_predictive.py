@@ -1,14 +1,31 @@
-"""Predictions of new targets that are numbers: a point, and standard deviations and quantiles."""
+"""Predictions of new targets that are numbers: a point, and standard deviations and quantiles.
+
+Also of functions of f: the probability that f is above a threshold, and the moments of exp(f).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr
 
 from ..likelihoods.base import Likelihood
 from ._data import check_numbers, to_units_of_y
+
+
+class Curve(NamedTuple):
+    """What `PredictionDisplay` draws: predictions at some rows, and observed targets.
+
+    All are in units of y, or as rates per unit of exposure, shares of trials, or probabilities.
+    """
+
+    label: str  # name of the quantity
+    mean: np.ndarray  # (n,)
+    function: np.ndarray  # (k, n), posterior quantiles of the function of the inputs
+    targets: np.ndarray | None  # (k, n), quantiles of new targets; None for class labels
+    observed: np.ndarray | None  # (n_observed,), or None without data
 
 
 def check_probabilities(return_quantiles: Any) -> list[float]:
@@ -28,6 +45,29 @@ def share_above(
     """Return the probability that f* ~ N(mean, var) is above a threshold, with an axis in front."""
     sd = np.sqrt(np.maximum(var, np.finfo(float).tiny))
     return np.asarray(ndtr((mean - threshold) / sd))[None]
+
+
+def exceedance(
+    estimator: Any, X: np.ndarray, threshold: float, offset: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """Return the posterior probability that f plus the offset is above a threshold, (n,).
+
+    The threshold is on the scale of the function that is sampled.
+    """
+    above = partial(share_above, threshold=threshold)
+    found: np.ndarray = estimator._predictor.expectation(above, X, estimator.n_jobs, offset)
+    return found[0]
+
+
+def mean_of_exp(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """Return the mean of exp(f) over f ~ N(mean, var), with an axis in front."""
+    return np.exp(mean + 0.5 * var)[None]
+
+
+def moments_of_exp(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
+    """Return the means of exp(f) and of its square over f ~ N(mean, var), stacked."""
+    square = mean_of_exp(likelihood, 2.0 * mean, 4.0 * var)
+    return np.concatenate([mean_of_exp(likelihood, mean, var), square])
 
 
 def unwrap_single(results: list[Any]) -> Any:

@@ -12,7 +12,7 @@ from scipy.special import xlogy
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 
-from .._params import check_flag
+from .._params import check_flag, check_in
 from ..likelihoods.base import Likelihood
 from ..likelihoods.binomial import (
     MOST_TRIALS,
@@ -30,7 +30,10 @@ from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
 from ._parameters import ModelParameters
-from ._predictive import check_probabilities, share_above, unwrap_single
+from ._predictive import Curve, check_probabilities, exceedance, unwrap_single
+
+#: Draws for quantiles of overdispersed numbers of successes.
+_MANY_DRAWS = 2000
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -208,7 +211,7 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
                 results.append(np.sqrt(np.maximum(both - p * p, 0.0)))
             if return_quantiles is not None:
                 chosen = check_probabilities(return_quantiles)
-                results.append(law.probability(self._predictor.latent_quantiles(chosen, X)))
+                results.append(law.probability(self._latent_quantiles(X, chosen)))
             return unwrap_single(results)
         n = self._trials(trials, len(X))
         results = [n * p]
@@ -226,6 +229,18 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
                 )
             results.append(self._predictor.target_quantiles(chosen, X, 0.0, encode(0.0, n)))
         return unwrap_single(results)
+
+    def _curve(self, X, probabilities, y, trials=None):
+        own = self._trials(trials, np.size(trials))
+        typical = np.full(len(X), np.ceil(np.median(own)))
+        mean, function = self.predict(X, return_quantiles=probabilities)
+        if isinstance(self._law(), BetaBinomial):
+            draws = self.sample_y(X, _MANY_DRAWS, trials=typical)
+            successes = np.quantile(draws, probabilities, axis=1)
+        else:
+            _, successes = self.predict(X, trials=typical, return_quantiles=probabilities)
+        observed = None if y is None else check_rows("y", y, len(y)) / own
+        return Curve("Share of successes", mean, function, successes / typical, observed)
 
     def sample_y(self, X, n_samples=1, random_state=0, trials=None):
         """Draw new numbers of successes, jointly over the rows of X.
@@ -297,11 +312,8 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
             Probabilities.
         """
         X = validate_rows_to_predict(self, X)
-        value = check_numbers("threshold", threshold)
-        if value.ndim or not 0.0 < value < 1.0:
-            raise ValueError(f"threshold must be a number between 0 and 1; got {threshold!r}.")
-        above = partial(share_above, threshold=float(self._law().latent_value(value)))
-        return self._predictor.expectation(above, X, self.n_jobs)[0]
+        value = np.asarray(check_in("threshold", threshold, "(0, 1)"))
+        return exceedance(self, X, float(self._law().latent_value(value)))
 
     def log_predictive_density(self, X, y, trials=None):
         """Log of the posterior predictive probability of each number of successes.

@@ -19,6 +19,7 @@ from ..run.leave_one_out import average_densities, leave_one_out_of_classes
 from . import _validation as check
 from ._average import fit_average, kernels_to_average
 from ._data import (
+    find_label_positions,
     make_one_versus_rest,
     normalize_columns,
     number_classes,
@@ -30,6 +31,7 @@ from ._docs import document
 from ._latent import LatentClassifier
 from ._named import names_methods
 from ._parameters import ModelParameters
+from ._predictive import Curve
 
 _MULTI_CLASS = ("one_vs_rest", "softmax", "softmax_separate")
 #: Attributes that one-vs-rest problems have once per class.
@@ -228,6 +230,21 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
                 [predictor.log_predictive(one, X, self.n_jobs) for predictor in predictors]
             )
         return normalize_columns(log_p)
+
+    def _curve(self, X, probabilities, y):
+        if len(self.classes_) != 2:
+            raise ValueError(
+                "PredictionDisplay draws the probability of one of two classes, and "
+                f"{type(self).__name__} is fitted on {len(self.classes_)}: pass one of its "
+                "estimators_, each for a class against the rest, or draw predict_proba."
+            )
+        last = self.classes_[-1]
+        mean = self.predict_proba(X)[:, -1]
+        f = self._latent_quantiles(validate_rows_to_predict(self, X), probabilities)
+        likelihood = self._predictor.model.likelihood
+        function = np.exp(likelihood.log_class_probabilities(f, np.zeros_like(f))[1])
+        observed = None if y is None else find_label_positions(y, self.classes_, len(y))
+        return Curve(f"Probability of {last}", mean, function, None, observed)
 
     def _leave_one_out(self, method):
         if "estimators_" not in vars(self):

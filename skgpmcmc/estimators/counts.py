@@ -10,25 +10,34 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import d2_tweedie_score
 
-from .._params import check_choice, check_flag
+from .._params import check_choice, check_flag, check_in
 from ..likelihoods.base import Likelihood
 from ..likelihoods.counts import NegativeBinomial, Poisson
 from ..likelihoods.zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 from . import _validation as check
 from ._average import fit_average, kernels_to_average
 from ._data import check_numbers, check_rows, validate, validate_rows_to_predict
+from ._dispersion import warn_of_overdispersion
 from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
 from ._parameters import ModelParameters
-from ._predictive import predict_targets
+from ._predictive import (
+    Curve,
+    check_probabilities,
+    exceedance,
+    mean_of_exp,
+    moments_of_exp,
+    predict_targets,
+    unwrap_single,
+)
 
 #: Numbers beyond are not counted one by one any more.
 _LARGEST_COUNT = 1e15
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _PoissonParameters(ModelParameters):
+class _CountParameters(ModelParameters):
     """Parameters of the model that only this estimator has."""
 
     likelihood: str | Likelihood = "negative_binomial"
@@ -39,7 +48,7 @@ class _PoissonParameters(ModelParameters):
 @names_methods
 @document
 @dataclass(eq=False, repr=False, kw_only=True)
-class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonParameters):
+class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParameters):
     """Gaussian-process regression of counts, averaging over hyper-parameters by MCMC.
 
     The log of the rate is a Gaussian process f: a count has the mean ``exposure * exp(f)``.
@@ -54,10 +63,10 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
             "zero_inflated_poisson"} or Likelihood, default="negative_binomial"
         "negative_binomial" allows for overdispersion, that is, a larger variance than that of
         Poisson counts with the same mean. The inferred ``"shape"`` says how much larger: the
-        variance is mu + mu^2 / shape for the mean mu. "poisson" assumes that there is none. The
-        zero-inflated forms have additional zeros: a count is zero with a probability pi, whatever
-        its rate is, and ``"zero_odds"``, pi / (1 - pi), is inferred. The mean is then
-        (1 - pi) * exposure * exp(f).
+        variance is mu + mu^2 / shape for the mean mu. "poisson" assumes that there is none, as
+        `BayesianGPPoissonRegressor` does by default. The zero-inflated forms have additional zeros:
+        a count is zero with a probability pi, whatever its rate is, and ``"zero_odds"``,
+        pi / (1 - pi), is inferred. The mean is then (1 - pi) * exposure * exp(f).
     center : bool, default=True
         Add the log of the average rate, sum(y) / sum(exposure), to f. Far from the data, the
         predicted rate then returns to the average rate, and not to one.
@@ -76,16 +85,23 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
     -----
     %(warns)s
 
+    See Also
+    --------
+    BayesianGPPoissonRegressor : The same with Poisson counts, and a check that they are.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from skgpmcmc import BayesianGPPoissonRegressor
+    >>> from skgpmcmc import BayesianGPCountRegressor
     >>> rng = np.random.default_rng(0)
     >>> X = np.linspace(0.0, 4.0, 40)[:, None]
     >>> y = rng.poisson(np.exp(1.0 + np.sin(2.0 * X[:, 0])))
-    >>> reg = BayesianGPPoissonRegressor(random_state=0).fit(X, y)
+    >>> reg = BayesianGPCountRegressor(random_state=0).fit(X, y)
     >>> reg.predict_count_proba(X[:2], [0, 1, 2]).shape
     (2, 3)
+    >>> rate, interval = reg.predict_rate(X, return_quantiles=[0.05, 0.95])
+    >>> interval.shape
+    (2, 40)
     """
 
     _likelihoods: ClassVar[dict[str, type[Likelihood]]] = {
@@ -119,7 +135,7 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
 
         Returns
         -------
-        BayesianGPPoissonRegressor
+        BayesianGPCountRegressor
             The fitted estimator itself.
 
         Raises
@@ -202,6 +218,78 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
         return predict_targets(
             self, X, return_std, return_quantiles, self._offset(exposure, len(X))
         )
+
+    def predict_rate(self, X, exposure=None, return_std=False, return_quantiles=None):
+        """Posterior mean of the rate; on request also its standard deviations or quantiles.
+
+        The rate is what counts have in the mean. `predict` returns standard deviations and
+        quantiles of new counts instead, which vary around it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive: the rate is multiplied by it. None is one: the rate per unit of exposure.
+        return_std : bool, default=False
+            Also return the posterior standard deviation of the rate.
+        return_quantiles : sequence of float, default=None
+            Also return posterior quantiles of the rate, for these probabilities between 0 and 1.
+
+        Returns
+        -------
+        rate_mean : ndarray of shape (n_samples,)
+            Posterior mean of the rate, times exposure.
+        rate_std : ndarray of shape (n_samples,)
+            Only with `return_std`.
+        rate_quantiles : ndarray of shape (n_quantiles, n_samples)
+            Only with `return_quantiles`.
+        """
+        X = validate_rows_to_predict(self, X)
+        offset = self._offset(exposure, len(X))
+        if check_flag("return_std", return_std):
+            mean, square = self._predictor.expectation(moments_of_exp, X, self.n_jobs, offset)
+            results = [mean, np.sqrt(np.maximum(square - mean**2, 0.0))]
+        else:
+            results = [self._predictor.expectation(mean_of_exp, X, self.n_jobs, offset)[0]]
+        if return_quantiles is not None:
+            chosen = check_probabilities(return_quantiles)
+            quantiles = self._latent_quantiles(X, chosen) + (offset - self._units[0])
+            results.append(np.exp(quantiles))
+        return unwrap_single(results)
+
+    def exceedance_proba(self, X, threshold, exposure=None):
+        """Posterior probability that the rate is above a threshold.
+
+        It is the probability for the rate, and not for a new count: for that, add up
+        `predict_count_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        threshold : float
+            Positive; counts per unit of exposure, or with `exposure` counts.
+        exposure : array-like of shape (n_samples,), default=None
+            Positive: the rate is multiplied by it. None is one.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probabilities.
+        """
+        X = validate_rows_to_predict(self, X)
+        log_threshold = np.log(check_in("threshold", threshold, "(0, inf)"))
+        return exceedance(self, X, log_threshold, self._offset(exposure, len(X)))
+
+    def _curve(self, X, probabilities, y, exposure=None):
+        own = self._exposure(exposure, np.size(exposure))
+        typical = np.full(len(X), np.median(own))
+        mean, rate = self.predict_rate(X, return_quantiles=probabilities)
+        _, counts = self.predict(X, exposure=typical, return_quantiles=probabilities)
+        label = "Count" if exposure is None else "Count per unit of exposure"
+        observed = None if y is None else check_rows("y", y, len(y)) / own
+        return Curve(label, mean, rate, counts / typical, observed)
 
     def sample_y(self, X, n_samples=1, random_state=0, exposure=None):
         """Draw new counts from the posterior predictive distribution, jointly over the rows of X.
@@ -303,3 +391,69 @@ class BayesianGPPoissonRegressor(RegressorMixin, OneLatentFunction, _PoissonPara
                 "deviance contains its logarithm: check the units of that row, or leave it out."
             )
         return float(d2_tweedie_score(y, predicted, sample_weight=sample_weight, power=1))
+
+
+@names_methods
+@document
+@dataclass(eq=False, repr=False, kw_only=True)
+class BayesianGPPoissonRegressor(BayesianGPCountRegressor):
+    """Gaussian-process regression of Poisson counts, averaging over hyper-parameters by MCMC.
+
+    The log of the rate is a Gaussian process f: a count has the Poisson distribution with the mean
+    ``exposure * exp(f)``, so that its variance is its mean. Most real counts vary more. Then the
+    rate has to follow single counts, and its intervals are not reliable: `fit` warns of it, and
+    `BayesianGPCountRegressor` allows for it.
+
+    %(groups)s
+
+    Parameters
+    ----------
+    %(kernel)s
+    %(priors)s
+    likelihood : {"poisson", "negative_binomial"} or Likelihood, default="poisson"
+        As in `BayesianGPCountRegressor`, whose default is "negative_binomial".
+    center : bool, default=True
+        Add the log of the average rate, sum(y) / sum(exposure), to f. Far from the data, the
+        predicted rate then returns to the average rate, and not to one.
+    fractional_counts : {"error", "allow"}, default="error"
+        What to do with counts that are not integers: raise an error, or extend the log likelihood
+        to any y >= 0; that of Poisson counts is then ``y log mu - mu - log Gamma(y + 1)``.
+    %(run)s
+    %(pm)s
+    %(advanced)s
+
+    Attributes
+    ----------
+    %(attributes)s
+
+    Warns
+    -----
+    %(warns)s
+    UserWarning
+        If negative binomial counts explain the data clearly better than Poisson counts. For kernels
+        without a gradient in their hyper-parameters this is not examined.
+
+    See Also
+    --------
+    BayesianGPCountRegressor : The same, by default with negative binomial counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skgpmcmc import BayesianGPPoissonRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(0.0, 4.0, 40)[:, None]
+    >>> y = rng.poisson(np.exp(1.0 + np.sin(2.0 * X[:, 0])))
+    >>> reg = BayesianGPPoissonRegressor(random_state=0).fit(X, y)
+    >>> rate, std = reg.predict_rate(X, return_std=True)
+    >>> rate.shape
+    (40,)
+    """
+
+    likelihood: str | Likelihood = "poisson"
+
+    def _finish(self, *args, **kwargs):
+        super()._finish(*args, **kwargs)
+        if isinstance(self._predictor.model.likelihood, Poisson):
+            warn_of_overdispersion(self)
+        return self

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 from sklearn.metrics import r2_score
 
-from .._params import check_flag
+from .._params import check_flag, check_in
 from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
@@ -36,7 +36,13 @@ from ._noise import (
     normalize_noise,
 )
 from ._parameters import ModelParameters
-from ._predictive import check_probabilities, predict_targets, unwrap_single
+from ._predictive import (
+    Curve,
+    check_probabilities,
+    exceedance,
+    predict_targets,
+    unwrap_single,
+)
 
 #: What to do about targets that a likelihood does not know.
 _REMEDY = (
@@ -261,6 +267,12 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
             results.append(to_units_of_y(quantiles, 0.0, self._units[1]))
         return unwrap_single(results)
 
+    def _curve(self, X, probabilities, y):
+        mean, targets = self.predict(X, return_quantiles=probabilities)
+        function = self._latent_quantiles(validate_rows_to_predict(self, X), probabilities)
+        observed = None if y is None else check_rows("y", y, len(y))
+        return Curve("y", mean, function, targets, observed)
+
     def _joint_moments(self, X):
         """Predictive mean and covariance of the encoded targets at all rows."""
         require_joint_memory(len(X))
@@ -273,6 +285,28 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
                 "draws by sample_y."
             )
         return self._predictor.target_covariance(X)
+
+    def exceedance_proba(self, X, threshold):
+        """Posterior probability that the latent function is above a threshold.
+
+        It is the probability for the function without noise. A new target varies around it, so that
+        its probability to be above the threshold is nearer to one half.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        threshold : float
+            In units of y.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probabilities.
+        """
+        X = validate_rows_to_predict(self, X)
+        threshold = check_in("threshold", threshold, "(-inf, inf)")
+        return exceedance(self, X, float(_standardize(threshold, *self._units)))
 
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive density of each target.
@@ -329,11 +363,11 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         return score
 
 
-def _standardize(y: np.ndarray, shift: float, scale: float) -> np.ndarray:
+def _standardize(y: np.ndarray | float, shift: float, scale: float) -> np.ndarray:
     """Return ``(y - shift) / scale``; infinite only where that is beyond double precision."""
     unit = find_power_of_two(np.array([scale]))
     with np.errstate(over="ignore"):  # a target that far out has no density
-        return (y / unit - shift / unit) / (scale / unit)
+        return np.asarray((y / unit - shift / unit) / (scale / unit))
 
 
 def _check_size(y: np.ndarray) -> None:

@@ -9,9 +9,8 @@ from scipy.special import stdtrit
 from sklearn.base import RegressorMixin
 from sklearn.callback import with_callbacks
 
-from .._params import check_flag
+from .._params import check_flag, check_in
 from .._warnings import warn
-from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Volatility
 from ._average import fit_average, kernels_to_average
 from ._data import check_rows, check_weights, root_mean_square, validate, validate_rows_to_predict
@@ -19,7 +18,7 @@ from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
 from ._parameters import ModelParameters
-from ._predictive import predict_targets
+from ._predictive import exceedance, mean_of_exp, predict_targets
 
 #: Targets are not taken to be nearer to zero than this share of their root mean square.
 _RESOLUTION = 1e-3
@@ -172,8 +171,27 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
             Only with `return_quantiles`.
         """
         X = validate_rows_to_predict(self, X)
-        scale = self._predictor.expectation(_scale, X, self.n_jobs, self._units[0])[0]
+        scale = self._predictor.expectation(mean_of_exp, X, self.n_jobs, self._units[0])[0]
         return predict_targets(self, X, return_std, return_quantiles, point=scale)
+
+    def exceedance_proba(self, X, threshold):
+        """Posterior probability that the standard deviation of y is above a threshold.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to predict.
+        threshold : float
+            Positive; in units of y.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Probabilities.
+        """
+        X = validate_rows_to_predict(self, X)
+        log_threshold = np.log(check_in("threshold", threshold, "(0, inf)"))
+        return exceedance(self, X, log_threshold, self._units[0])
 
     def log_predictive_density(self, X, y):
         """Log of the posterior predictive density of each target.
@@ -231,8 +249,3 @@ def _warn_about_mean(standardized: np.ndarray, weight: np.ndarray | None, scale:
             "assumes targets with mean zero, and would take the mean for a part of their scale: "
             "subtract it from y before fit.",
         )
-
-
-def _scale(likelihood: Likelihood, mean: np.ndarray, var: np.ndarray) -> np.ndarray:
-    """Mean of exp(f) over f ~ N(mean, var)."""
-    return np.exp(mean + 0.5 * var)[None]

@@ -5,7 +5,7 @@ import pytest
 from scipy.signal import savgol_filter
 from sklearn.model_selection import KFold
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPCountRegressor
 
 from ..helpers import seeded
 
@@ -22,9 +22,7 @@ def test_over_dispersed_counts_are_predicted_better_than_by_their_mean(find_data
     table = np.genfromtxt(find_data("horseshoe_crabs.csv"), delimiter=",", skip_header=1)
     X, y = (table[:, :4] - table[:, :4].mean(axis=0)) / table[:, :4].std(axis=0), table[:, 4]
     for train, test in KFold(3, shuffle=True, random_state=0).split(X):
-        model = BayesianGPPoissonRegressor(n_draws=400, random_state=seeded()).fit(
-            X[train], y[train]
-        )
+        model = BayesianGPCountRegressor(n_draws=400, random_state=seeded()).fit(X[train], y[train])
         ours, mean = (deviance(y[test], m) for m in (model.predict(X[test]), y[train].mean()))
         assert ours < mean
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import gammaln, log_ndtr, logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPCountRegressor, BayesianGPRegressor
 from skgpmcmc.likelihoods import Gaussian
 
 from ..helpers import seeded
@@ -134,7 +134,7 @@ FITS = {
     ),
     "overdispersed counts": (
         overdispersed_counts,
-        lambda **settings: BayesianGPPoissonRegressor(likelihood="poisson", **settings),
+        lambda **settings: BayesianGPCountRegressor(likelihood="poisson", **settings),
     ),
     "trials": (
         trials,

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from skgpmcmc import (
     BayesianGPBinomialRegressor,
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
@@ -83,7 +84,7 @@ CASES = {
         lambda rng: F + 0.3 * rng.standard_t(3.0, 32),
     ),
     "poisson": (
-        BayesianGPPoissonRegressor(likelihood="poisson", priors="paper"),
+        BayesianGPPoissonRegressor(priors="paper"),
         lambda rng: rng.poisson(np.exp(F)),
     ),
     "binomial": (
@@ -99,7 +100,7 @@ CASES = {
         lambda rng: rng.binomial(TRIALS, rng.beta(20.0 * ndtr(F), 20.0 * ndtr(-F))),
     ),
     "negative binomial": (
-        BayesianGPPoissonRegressor(ONE_SCALE, likelihood="negative_binomial"),
+        BayesianGPCountRegressor(ONE_SCALE),
         lambda rng: rng.poisson(np.exp(F) * rng.gamma(1.5, 1.0 / 1.5, 32)),
     ),
     "zero-inflated poisson": (

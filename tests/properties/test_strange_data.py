@@ -36,8 +36,8 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -125,7 +125,7 @@ ESTIMATORS: dict[type, tuple[str, dict[str, tuple[Any, ...]]]] = {
             "normalize_y": (True, False),
         },
     ),
-    BayesianGPPoissonRegressor: (
+    BayesianGPCountRegressor: (
         "counts",
         {"likelihood": ("poisson", "negative_binomial"), "center": (True, False)},
     ),
@@ -304,7 +304,7 @@ def cases(draw, kind, samplers):
     arguments, y = {}, TARGETS[targets](X, rng)
     if kind is not EPMLClassifier and draw(st.booleans()):
         arguments["sample_weight"] = rng.choice([rng.uniform(size=n), rng.integers(0, 3, n)])
-    if kind is BayesianGPPoissonRegressor and draw(st.booleans()):
+    if kind is BayesianGPCountRegressor and draw(st.booleans()):
         arguments["exposure"] = rng.uniform(0.5, 2.0, n)
     if params.get("likelihood") == "gaussian" and draw(st.booleans()):
         arguments["noise_variance"] = rng.uniform(size=n)
@@ -352,7 +352,7 @@ def calls(estimator, X_new, y):
     if isinstance(estimator, BayesianGPRegressor):
         wanted.append(("predict", (X_new,), {"return_std": True, "return_quantiles": [0.1, 0.9]}))
         wanted.append(("sample_y", (X_new, 2), {"random_state": 0}))
-    if isinstance(estimator, BayesianGPPoissonRegressor):
+    if isinstance(estimator, BayesianGPCountRegressor):
         wanted.append(("predict_count_proba", (X_new, [0, 1, 10**6]), {}))
     return wanted
 
@@ -484,12 +484,12 @@ STRANGE = {
     "more columns than rows": (BayesianGPRegressor, np.tile(PLAIN, 20), PLAIN[:, 0]),
     "equal rows": (BayesianGPClassifier, np.zeros((8, 2)), HALVES),
     "one row": (BayesianGPRegressor, PLAIN[:1], [1.0]),
-    "one count": (BayesianGPPoissonRegressor, PLAIN[:1], [3]),
+    "one count": (BayesianGPCountRegressor, PLAIN[:1], [3]),
     "two rows": (BayesianGPClassifier, PLAIN[:2], ["a", "b"]),
     "separable": (BayesianGPClassifier, FIRST, (FIRST[:, 0] > 0.0).astype(int)),
     "single positive": (BayesianGPClassifier, ramp(100), (np.arange(100) == 7).astype(int)),
-    "large counts": (BayesianGPPoissonRegressor, PLAIN, np.full(8, 10**9) + np.arange(8)),
-    "zero counts": (BayesianGPPoissonRegressor, PLAIN, np.zeros(8)),
+    "large counts": (BayesianGPCountRegressor, PLAIN, np.full(8, 10**9) + np.arange(8)),
+    "zero counts": (BayesianGPCountRegressor, PLAIN, np.zeros(8)),
     "constant targets": (BayesianGPRegressor, PLAIN, np.full(8, 1e8)),
     "two levels": (BayesianGPOrdinalClassifier, PLAIN, HALVES),
     "tiny returns": (BayesianGPVolatilityRegressor, PLAIN, 1e-150 * PLAIN[:, 0]),

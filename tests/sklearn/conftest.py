@@ -21,6 +21,7 @@ from sklearn.base import clone
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
@@ -56,10 +57,10 @@ CASES = {
         BayesianGPRegressor(likelihood="student_t"),
         5.0 + F + 0.1 * _RNG.standard_t(3.0, N),
     ),
-    "poisson": (BayesianGPPoissonRegressor(likelihood="poisson"), _COUNTS),
-    "negative_binomial": (BayesianGPPoissonRegressor(), _COUNTS),
+    "poisson": (BayesianGPPoissonRegressor(), _COUNTS),
+    "negative_binomial": (BayesianGPCountRegressor(), _COUNTS),
     "zero_inflated": (
-        BayesianGPPoissonRegressor(likelihood="zero_inflated_poisson"),
+        BayesianGPCountRegressor(likelihood="zero_inflated_poisson"),
         _COUNTS * (np.arange(N) % 4 > 0),
     ),
     "ordinal": (BayesianGPOrdinalClassifier(), np.array([1, 2, 5])[_LEVEL]),
@@ -198,7 +199,7 @@ class Fitted:
 
     @property
     def _counts(self):
-        return isinstance(self.model, BayesianGPPoissonRegressor)
+        return isinstance(self.model, BayesianGPCountRegressor)
 
     def state(self):
         """A hash of what no test may change."""

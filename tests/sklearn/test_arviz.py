@@ -10,8 +10,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -35,7 +35,7 @@ CASES = {
         9.0 + 3.0 * F + 0.1 * RNG.standard_normal(N),
         {"sample_weight": RNG.uniform(0.5, 2.0, N)},
     ),
-    "counts": (BayesianGPPoissonRegressor(), RNG.poisson(EXPOSURE * 3.0), {"exposure": EXPOSURE}),
+    "counts": (BayesianGPCountRegressor(), RNG.poisson(EXPOSURE * 3.0), {"exposure": EXPOSURE}),
     "ordered": (BayesianGPOrdinalClassifier(class_order=["a", "b", "c"]), LABELS, {}),
     "volatility": (BayesianGPVolatilityRegressor(), 0.1 * RNG.standard_normal(N), {}),
     "discretizing": (BayesianGPClassifier(SMOOTH), LABELS == "a", {}),

@@ -35,8 +35,8 @@ from sklearn.gaussian_process.kernels import (
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -71,7 +71,7 @@ ESTIMATORS = {
     for cls in (
         BayesianGPClassifier,
         BayesianGPOrdinalClassifier,
-        BayesianGPPoissonRegressor,
+        BayesianGPCountRegressor,
         BayesianGPRegressor,
         BayesianGPVolatilityRegressor,
     )
@@ -654,7 +654,7 @@ NOT_NUMBERS = {
 }
 ROW_ARGUMENTS = [
     *((name, "sample_weight") for name in ESTIMATORS),
-    ("BayesianGPPoissonRegressor", "exposure"),
+    ("BayesianGPCountRegressor", "exposure"),
     ("BayesianGPRegressor", "noise_variance"),
 ]
 
@@ -666,7 +666,7 @@ def test_arguments_for_each_row_must_be_numbers(name, argument, refused):
 
 
 @in_one_test(
-    "name", ["BayesianGPRegressor", "BayesianGPPoissonRegressor", "BayesianGPVolatilityRegressor"]
+    "name", ["BayesianGPRegressor", "BayesianGPCountRegressor", "BayesianGPVolatilityRegressor"]
 )
 def test_targets_must_be_numbers(name, refused):
     for given, message in (NOT_NUMBERS[case] for case in ("text", "NA", "None")):
@@ -674,7 +674,7 @@ def test_targets_must_be_numbers(name, refused):
 
 
 def test_predictions_refuse_text_and_nan(fits):
-    regressor, poisson = fits["BayesianGPRegressor"], fits["BayesianGPPoissonRegressor"]
+    regressor, poisson = fits["BayesianGPRegressor"], fits["BayesianGPCountRegressor"]
     with pytest.raises(ValueError, match="y must consist of real numbers; got 'a' in row 0"):
         regressor.log_predictive_density(X, ["a"] * N)
     with pytest.raises(ValueError, match=r"y must be finite; got nan in row 1"):

@@ -179,7 +179,7 @@ def test_arguments_of_predictions_are_checked(fitted):
     with pytest.raises(ValueError, match="likelihood must be one of successes in trials"):
         BayesianGPBinomialRegressor(likelihood=Poisson(), **QUICK).fit(X, Y, trials=TRIALS)
     for threshold in (0.0, 1.0, [0.5], np.nan):
-        with pytest.raises(ValueError, match="threshold must be a number between 0 and 1"):
+        with pytest.raises(ValueError, match=r"threshold must be a number in \(0, 1\)"):
             fitted.exceedance_proba(X, threshold)
     with pytest.raises(ValueError, match="counts must be a list of integers"):
         fitted.predict_count_proba(X, [0.5])

@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc import (
     BayesianGPClassifier,
-    BayesianGPPoissonRegressor,
+    BayesianGPCountRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -94,7 +94,7 @@ def softmax(**changes):
 
 
 def poisson(**changes):
-    return BayesianGPPoissonRegressor(**{**SHORT, "sampler": WALK, **changes})
+    return BayesianGPCountRegressor(**{**SHORT, "sampler": WALK, **changes})
 
 
 @pytest.fixture(autouse=True)

@@ -17,8 +17,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -43,7 +43,7 @@ TARGETS = {
     "softmax": (BayesianGPClassifier(multi_class="softmax"), np.array(["a", "b"])[_SIDE]),
     "regressor": (BayesianGPRegressor(), 20.0 + 4.0 * np.sin(X[:, 0]) + _RNG.standard_normal(N)),
     "student_t": (BayesianGPRegressor(likelihood="student_t"), X[:, 0] + _RNG.standard_t(3.0, N)),
-    "counts": (BayesianGPPoissonRegressor(), _RNG.poisson(4.0 * EXPOSURE)),
+    "counts": (BayesianGPCountRegressor(), _RNG.poisson(4.0 * EXPOSURE)),
     "ordinal": (BayesianGPOrdinalClassifier(), np.where(_SIDE, 1 + np.arange(N) % 2, 0)),
     "volatility": (BayesianGPVolatilityRegressor(), 0.01 * _RNG.standard_normal(N)),
 }

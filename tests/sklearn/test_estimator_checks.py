@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
@@ -21,8 +22,12 @@ from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains
 
-# The targets of the checks have a mean, which a model of volatility remarks.
-pytestmark = pytest.mark.filterwarnings("ignore:y has mean .* subtract it from y:UserWarning")
+# The targets of the checks have a mean, which a model of volatility remarks, and are no Poisson
+# counts.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:y has mean .* subtract it from y:UserWarning"),
+    pytest.mark.filterwarnings("ignore:The counts vary more than Poisson counts do:UserWarning"),
+]
 
 # The checks look at the skin, and some fit hundreds of rows many times: a few draws of a sampler
 # that needs no set-up and no integrals are enough. Other samplers take the checks of `BY_SETTING`.
@@ -43,6 +48,7 @@ WALK = {
 ESTIMATORS = [
     BayesianGPClassifier(**QUICK),
     BayesianGPRegressor(**QUICK),
+    BayesianGPCountRegressor(fractional_counts="allow", **QUICK),
     BayesianGPPoissonRegressor(fractional_counts="allow", **QUICK),
     BayesianGPOrdinalClassifier(**QUICK),
     BayesianGPVolatilityRegressor(**QUICK),

@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
@@ -30,7 +31,7 @@ CASES = {
     "gaussian": (BayesianGPRegressor(), REAL),
     "student_t": (BayesianGPRegressor(likelihood="student_t"), REAL),
     "poisson": (BayesianGPPoissonRegressor(), COUNTS),
-    "negative_binomial": (BayesianGPPoissonRegressor(likelihood="negative_binomial"), COUNTS),
+    "negative_binomial": (BayesianGPCountRegressor(), COUNTS),
     "ordinal": (BayesianGPOrdinalClassifier(), LABELS % 3),
     "volatility": (BayesianGPVolatilityRegressor(), REAL),
 }

@@ -56,7 +56,7 @@ def quick():
 
 
 def quick_counts():
-    return BayesianGPPoissonRegressor(**SHORT, **WALK, likelihood="poisson")
+    return BayesianGPPoissonRegressor(**SHORT, **WALK)
 
 
 @pytest.fixture(scope="module")

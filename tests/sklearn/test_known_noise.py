@@ -13,8 +13,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -356,7 +356,7 @@ def test_warm_start_refuses_another_noise(fits):
 COUNTS = np.arange(float(N))
 TARGETS = {
     BayesianGPRegressor: Y,
-    BayesianGPPoissonRegressor: COUNTS,
+    BayesianGPCountRegressor: COUNTS,
     BayesianGPVolatilityRegressor: Y - 20.0,
     BayesianGPClassifier: COUNTS % 2.0,
     BayesianGPOrdinalClassifier: COUNTS % 3.0,

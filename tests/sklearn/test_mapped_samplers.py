@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPCountRegressor, BayesianGPRegressor
 from skgpmcmc.approximations import EP, EigenExact, Laplace, Nystrom, SubsetOfData
 from skgpmcmc.samplers import DiscretizingChain, TemperedTransitions
 from skgpmcmc.transitions import UnivariateSlice
@@ -137,7 +137,7 @@ def test_diagnostics_of_mapped_samplers_list_the_settings_in_use(
 def test_count_regression_uses_the_inner_approximation():
     counts = np.random.default_rng(0).poisson(np.exp(Y))
     cheap = SubsetOfData(8, inner="laplace")
-    model = BayesianGPPoissonRegressor(sampler="discretizing", approximation=cheap, **SHORT)
+    model = BayesianGPCountRegressor(sampler="discretizing", approximation=cheap, **SHORT)
     model.fit(X, counts)
     assert isinstance(model._sampling.run.models[0].reference, Laplace)
     assert np.isfinite(model.predict(X)).all()

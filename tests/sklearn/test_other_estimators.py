@@ -17,8 +17,8 @@ from sklearn.metrics import d2_tweedie_score
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -67,7 +67,7 @@ def targets(seed=1):
     rng = np.random.default_rng(seed)
     return {
         BayesianGPRegressor: 20.0 + 4.0 * F + rng.standard_normal(N),
-        BayesianGPPoissonRegressor: rng.poisson(np.exp(1.0 + F)),
+        BayesianGPCountRegressor: rng.poisson(np.exp(1.0 + F)),
         BayesianGPOrdinalClassifier: np.digitize(F + 0.5 * rng.standard_normal(N), [-0.5, 0.5]),
         BayesianGPVolatilityRegressor: 0.01 * np.exp(F) * rng.standard_normal(N),
         BayesianGPClassifier: (F + 0.5 * rng.standard_normal(N) > 0.0).astype(int),
@@ -148,7 +148,7 @@ def knowing_rows(kind):
 
 @pytest.mark.parametrize(
     ("cls", "likelihood"),
-    [(BayesianGPPoissonRegressor, Poisson), (BayesianGPClassifier, Probit)],
+    [(BayesianGPCountRegressor, Poisson), (BayesianGPClassifier, Probit)],
 )
 def test_custom_likelihood_drops_rows_of_weight_zero(cls, likelihood):
     kept = np.ones(N)
@@ -263,7 +263,7 @@ REFUSED = [
         ],
     ),
     (
-        BayesianGPPoissonRegressor,
+        BayesianGPCountRegressor,
         [
             ({}, {"y": np.full(N, 1.5)}, 'got 1.5 in row 0. Use fractional_counts="allow"'),
             ({}, {"y": -np.ones(N)}, "counts: integers >= 0"),
@@ -324,13 +324,13 @@ def test_exposure_multiplies_the_rate(models):
 def test_fractional_counts_are_allowed_with_a_likelihood_object():
     averages = np.full(N, 1.5)
     settings = {"likelihood": "poisson", "fractional_counts": "allow"}
-    by_name = quickest(BayesianGPPoissonRegressor, **settings)
+    by_name = quickest(BayesianGPCountRegressor, **settings)
     by_object = clone(by_name).set_params(likelihood=Poisson())
     assert_allclose(by_object.fit(X, averages).predict(X), by_name.fit(X, averages).predict(X))
 
 
 def test_counts_of_zero_give_a_low_rate():
-    reg = BayesianGPPoissonRegressor(**WALK).fit(X, np.zeros(N))
+    reg = BayesianGPCountRegressor(**WALK).fit(X, np.zeros(N))
     assert np.all(reg.predict(X) < 0.5)
 
 

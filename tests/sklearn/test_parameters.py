@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
@@ -44,8 +45,13 @@ OWN = {
         "noise": "inferred",
         "normalize_y": True,
     },
-    BayesianGPPoissonRegressor: {
+    BayesianGPCountRegressor: {
         "likelihood": "negative_binomial",
+        "center": True,
+        "fractional_counts": "error",
+    },
+    BayesianGPPoissonRegressor: {
+        "likelihood": "poisson",
         "center": True,
         "fractional_counts": "error",
     },

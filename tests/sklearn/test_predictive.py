@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from scipy.integrate import cumulative_trapezoid
 
-from skgpmcmc import BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc import BayesianGPCountRegressor, BayesianGPRegressor
 from skgpmcmc.likelihoods import Gaussian, StudentT
 
 from ..helpers import Z_LIMIT, in_one_test, short_chains, z_score
@@ -120,6 +120,44 @@ def test_predicted_quantiles_are_those_of_the_predictive_mixture(fitted, mixture
         assert_array_equal(values, np.floor(values))
         assert np.all(mixtures[name].cdf(values) >= probability)
         assert np.all(mixtures[name].cdf(values - 1.0) < probability)
+
+
+def function_given(law, name):
+    """What the latent function says of targets: their mean, or their scale."""
+    return law.std() if name == "volatility" else law.mean()
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_exceedance_is_that_of_the_function_in_the_predictive_mixture(fitted, mixtures, name):
+    threshold = float(fitted(name).predict(X_NEW, **asked(name))[0])
+    expected = mixtures[name].average(lambda law: function_given(law, name) > threshold)
+    found = fitted(name).exceedance_proba(X_NEW, threshold, **asked(name))
+    assert_allclose(found, expected, atol=0.01)  # the width of a node
+    assert 0.1 < found[0] < 0.9
+
+
+@in_one_test("name, threshold", [("regressor", np.inf), ("poisson", 0.0), ("volatility", -1.0)])
+def test_thresholds_that_no_function_has_are_refused(name, threshold, fitted):
+    with pytest.raises(ValueError, match=rf"threshold must be a number in \(.*got {threshold}"):
+        fitted(name).exceedance_proba(X_NEW, threshold)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_rate_is_that_of_the_predictive_mixture(fitted, mixtures, name):
+    probabilities = [0.1, 0.6]
+    found = fitted(name).predict_rate(
+        X_NEW, return_std=True, return_quantiles=probabilities, **asked(name)
+    )
+    mean, std, quantiles = found
+    near = slice(3)  # as above
+    square = mixtures[name].average(lambda law: law.mean() ** 2)
+    assert_allclose(mean, fitted(name).predict(X_NEW, **asked(name)), rtol=1e-12)
+    assert_allclose(std[near], np.sqrt(square - mean**2)[near], rtol=1e-5)
+    for probability, values in zip(probabilities, quantiles, strict=True):
+        below = mixtures[name].average(lambda law, values=values: law.mean() < values[:, None])
+        assert_allclose(below, probability, atol=0.01)
+    per_unit = fitted(name).predict_rate(X_NEW)
+    assert_allclose(per_unit * EXPOSURE_NEW, mean, rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["student_t", "poisson"])
@@ -265,7 +303,7 @@ def test_predictive_covariance_is_the_latent_covariance_plus_noise(fitted, name)
 def test_return_cov_is_refused_with_return_std_and_for_other_likelihoods(fitted):
     with pytest.raises(RuntimeError, match="At most one of return_std and return_cov"):
         fitted("regressor").predict(X_NEW, return_std=True, return_cov=True)
-    counts = BayesianGPPoissonRegressor()._likelihoods["poisson"]()
+    counts = BayesianGPCountRegressor()._likelihoods["poisson"]()
     quick = {**SETTINGS["asis"], "n_warmup": 2, "n_draws": 2}
     est = BayesianGPRegressor(likelihood=counts, normalize_y=False, **quick)
     with short_chains():

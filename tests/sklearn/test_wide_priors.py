@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPVolatilityRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPCountRegressor, BayesianGPVolatilityRegressor
 from skgpmcmc.likelihoods import NegativeBinomial, OrdinalProbit
 from skgpmcmc.samplers import PseudoMarginal
 
@@ -28,7 +28,7 @@ def test_prediction_error_names_theta_at_which_f_cannot_be_drawn():
     X, y = np.column_stack([np.full(8, 3.0), column]), np.array([0, 1, 0, 2, 3, 2, 0, 2])
     messages = []
     for seed in range(4):  # a chain may have been at values where predictions are fine, or overflow
-        model = BayesianGPPoissonRegressor(
+        model = BayesianGPCountRegressor(
             priors=WIDE, sampler=WALK, max_predict_draws=3, random_state=seed, **SHORT
         ).fit(X, y)
         try:
@@ -46,7 +46,7 @@ def test_estimates_that_are_zero_have_an_infinite_noise():
     X = np.random.default_rng(0).standard_normal((8, 15))
     y = np.array([0, 0, 1, 0, 0, 1, 2, 1])
     noises = [
-        BayesianGPPoissonRegressor(
+        BayesianGPCountRegressor(
             likelihood="poisson",
             priors=WIDE,
             sampler=WALK,
@@ -90,9 +90,9 @@ _RNG = np.random.default_rng(3)
 TARGETS = {"counts": _RNG.poisson(RATE), "returns": RATE * _RNG.standard_normal(30)}
 TARGETS["returns"] -= TARGETS["returns"].mean()
 EXPONENTIAL = {
-    "poisson": (BayesianGPPoissonRegressor(likelihood="poisson"), "counts"),
+    "poisson": (BayesianGPCountRegressor(likelihood="poisson"), "counts"),
     "negative_binomial": (
-        BayesianGPPoissonRegressor(likelihood=NegativeBinomial(5.0, fixed=True)),
+        BayesianGPCountRegressor(likelihood=NegativeBinomial(5.0, fixed=True)),
         "counts",
     ),
     "volatility": (BayesianGPVolatilityRegressor(), "returns"),
@@ -152,7 +152,7 @@ def test_prediction_that_overflows_far_from_the_data_names_the_row(wide):
 def test_quantiles_of_counts_are_zero_where_the_rate_is_zero():
     """f is of the size of -1000 there, and a search upwards must not end at infinite counts."""
     y = np.where(ROWS[:, 0] > 0.5, 3, 0)
-    model = of_variance(1e8, BayesianGPPoissonRegressor(likelihood="poisson"), y, 0.3)
+    model = of_variance(1e8, BayesianGPCountRegressor(likelihood="poisson"), y, 0.3)
     mean, quantiles = model.predict(ROWS, return_quantiles=[0.2, 0.9])
     assert_allclose(quantiles[:, mean < 1e-3], 0.0)
     assert (mean < 1e-3).sum() > 10

@@ -13,8 +13,8 @@ from sklearn.model_selection import GridSearchCV
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -53,7 +53,7 @@ RNG = np.random.default_rng(0)
 TARGETS = {
     BayesianGPClassifier: np.where(X[:, 0] > 1.2, 2, Y),
     BayesianGPRegressor: X[:, 0] + 0.1 * RNG.standard_normal(N),
-    BayesianGPPoissonRegressor: RNG.poisson(np.exp(X[:, 1])),
+    BayesianGPCountRegressor: RNG.poisson(np.exp(X[:, 1])),
     BayesianGPOrdinalClassifier: np.digitize(X[:, 0], [0.0, 1.0]),
     BayesianGPVolatilityRegressor: np.exp(X[:, 1]) * RNG.standard_normal(N),
 }

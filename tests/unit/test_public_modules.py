@@ -10,6 +10,7 @@ import skgpmcmc
 ESTIMATORS = [
     "BayesianGPBinomialRegressor",
     "BayesianGPClassifier",
+    "BayesianGPCountRegressor",
     "BayesianGPOrdinalClassifier",
     "BayesianGPPoissonRegressor",
     "BayesianGPRegressor",

@@ -16,7 +16,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPCountRegressor, BayesianGPRegressor
 from skgpmcmc.baselines import EPMLClassifier
 from skgpmcmc.estimators._kernel_notes import warn_about_kernel
 from skgpmcmc.likelihoods import Gaussian, Poisson, Probit, StudentT
@@ -124,7 +124,7 @@ def test_white_kernel_without_inferred_noise_causes_no_warning(likelihood):
     [
         (BayesianGPClassifier, np.arange(16) % 3),
         (BayesianGPRegressor, X[:, 0]),
-        (BayesianGPPoissonRegressor, np.arange(16) % 3),
+        (BayesianGPCountRegressor, np.arange(16) % 3),
     ],
 )
 @short_chains()

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import (
     Kernel,
 )
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPCountRegressor
 from skgpmcmc.estimators._periods import periods_message
 from skgpmcmc.samplers import PseudoMarginal
 
@@ -83,7 +83,7 @@ QUICK = {
 }
 
 
-@pytest.mark.parametrize("estimator", [BayesianGPClassifier, BayesianGPPoissonRegressor])
+@pytest.mark.parametrize("estimator", [BayesianGPClassifier, BayesianGPCountRegressor])
 def test_convergence_warning_of_a_fit_names_multiples_of_a_period(estimator):
     x = np.linspace(0.0, 20.0, 20)[:, None]
     priors = {"k2__periodicity": stats.loguniform(0.5, 40.0)}  # chains begin far apart

@@ -28,7 +28,7 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPCountRegressor, BayesianGPRegressor
 from skgpmcmc.likelihoods import (
     Gaussian,
     NegativeBinomial,
@@ -455,7 +455,7 @@ def test_priors_paper_gives_every_hyperparameter_the_paper_prior():
     [
         (BayesianGPClassifier, X[:, 0] > 0.0),
         (BayesianGPRegressor, X[:, 0]),
-        (BayesianGPPoissonRegressor, np.round(np.exp(X[:, 0]))),
+        (BayesianGPCountRegressor, np.round(np.exp(X[:, 0]))),
     ],
 )
 @short_chains()

@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ma
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
@@ -120,7 +121,7 @@ QUADRATIC = BayesianGPRegressor(DotProduct() ** 2, **QUICK)
         ),
         (QUADRATIC, np.maximum(X - 1.0, 0.0) * 1e40, Y, r"kernel=.* has the variance .* at row 3"),
         (
-            BayesianGPPoissonRegressor(),
+            BayesianGPCountRegressor(),
             *(X[:4], [1.0, 2.0, 1e300, 0.0], r"y has the count 1e\+300 in row 2, .* logarithms"),
         ),
     ],
@@ -166,10 +167,8 @@ def estimators():
     return {
         "regression": linear(BayesianGPRegressor, Y, sampler="collapsed"),
         "student_t": linear(BayesianGPRegressor, Y, likelihood="student_t"),
-        "poisson": linear(BayesianGPPoissonRegressor, COUNTS, likelihood="poisson"),
-        "negative_binomial": linear(
-            BayesianGPPoissonRegressor, COUNTS, likelihood="negative_binomial"
-        ),
+        "poisson": linear(BayesianGPPoissonRegressor, COUNTS),
+        "negative_binomial": linear(BayesianGPCountRegressor, COUNTS),
         "ordinal": linear(BayesianGPOrdinalClassifier, classes),
         "volatility": linear(BayesianGPVolatilityRegressor, Y - Y.mean()),
         "probit": linear(BayesianGPClassifier, classes % 2),
@@ -201,7 +200,7 @@ def calls(est):
         found["sample_y"] = lambda rows: est.sample_y(rows, 2, 0)
     if isinstance(est, BayesianGPRegressor):
         found["covariance"] = lambda rows: est.predict(rows, return_cov=True)[1]
-    if isinstance(est, BayesianGPPoissonRegressor):
+    if isinstance(est, BayesianGPCountRegressor):
         found["count_proba"] = lambda rows: est.predict_count_proba(rows, [0, 4, 1e9])
     return found
 

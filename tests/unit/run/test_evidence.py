@@ -8,8 +8,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc import (
     BayesianGPClassifier,
+    BayesianGPCountRegressor,
     BayesianGPOrdinalClassifier,
-    BayesianGPPoissonRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -157,7 +157,7 @@ def fitted(kind, data, settings=QUICK):
     with short_chains():
         if kind == "counts":
             y = rng.poisson(np.exp(f) * 2.0)
-            return BayesianGPPoissonRegressor(**settings).fit(X, y, exposure=np.full(20, 2.0))
+            return BayesianGPCountRegressor(**settings).fit(X, y, exposure=np.full(20, 2.0))
         if kind == "ordinal":
             return BayesianGPOrdinalClassifier(**settings).fit(X, np.digitize(f, [-0.5, 0.5]))
         if kind == "softmax":
