@@ -54,7 +54,7 @@ def counts() -> tuple[Any, pd.DataFrame]:
     """Radioactive decays at 157 places of an island, each counted for a time of its own."""
     island = _field("rongelap")
     kernel = C * On(Matern(nu=0.5), ["x", "y"])
-    model = BayesianGPPoissonRegressor(kernel, likelihood="poisson", random_state=0)
+    model = BayesianGPPoissonRegressor(kernel, random_state=0)
     model.fit(island, island["counts"], exposure=island["seconds"])
     return model, island
 

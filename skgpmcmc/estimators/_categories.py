@@ -33,9 +33,11 @@ def number_text(kernel: Any, X: Any) -> tuple[Any, Levels | None]:
     levels : tuple of d tuples of str, or None
         None if there is nothing to replace.
     """
-    shape = np.shape(X)
-    if not isinstance(kernel, Kernel) or len(shape) != 2:
+    if not _has_categories(kernel):
         return X, None
+    shape = np.shape(X)
+    if len(shape) != 2:
+        return X, None  # the check of the estimator finds the wrong shape
     names = _list_names(X)
     parts = [p for p in list_parts(kernel, shape[1], names) if isinstance(p.kernel, Categorical)]
     levels: list[tuple[str, ...]] = [()] * shape[1]
@@ -46,6 +48,12 @@ def number_text(kernel: Any, X: Any) -> tuple[Any, Levels | None]:
     if not any(levels):
         return X, None
     return number_levels(X, tuple(levels)), tuple(levels)
+
+
+def _has_categories(kernel: Any) -> bool:
+    if not isinstance(kernel, Kernel):
+        return False
+    return any(isinstance(part, Categorical) for part in (kernel, *kernel.get_params().values()))
 
 
 def number_levels(X: Any, levels: Levels | None) -> Any:

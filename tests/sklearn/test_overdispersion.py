@@ -66,7 +66,9 @@ def test_equal_inputs_and_fractional_counts_are_examined(recwarn):
 
 def poisson_model(y):
     observed = Observations(Poisson(), y.astype(float), np.full(len(y), np.log(y.mean())))
-    return BayesianGPPoissonRegressor()._models(X, [observed], False)[0]
+    estimator = BayesianGPPoissonRegressor()
+    kernel = estimator._resolve_kernel(X, {})
+    return estimator._models(kernel, X, [observed], False)[0]
 
 
 def test_few_false_alarms_and_few_misses():

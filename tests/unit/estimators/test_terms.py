@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct
 
-from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
+from skgpmcmc import BayesianGPClassifier, BayesianGPCountRegressor, BayesianGPRegressor
 from skgpmcmc.kernels import Linear, On
 from skgpmcmc.model.terms import is_linear
 
@@ -114,7 +114,7 @@ def test_effects_are_in_the_units_of_y_when_it_is_normalized():
     assert_allclose(one.predict(NEW, terms=[0, 1]) + Y.mean(), whole, rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [BayesianGPClassifier, BayesianGPPoissonRegressor])
+@pytest.mark.parametrize("kind", [BayesianGPClassifier, BayesianGPCountRegressor])
 def test_terms_of_other_likelihoods_add_up_draw_by_draw(kind):
     counts = np.random.default_rng(0).poisson(np.exp(Y - Y.mean()))
     with short_chains():

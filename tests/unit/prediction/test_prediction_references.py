@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import (
     BayesianGPClassifier,
-    BayesianGPPoissonRegressor,
+    BayesianGPCountRegressor,
     BayesianGPRegressor,
     BayesianGPVolatilityRegressor,
 )
@@ -162,7 +162,7 @@ def test_prediction_far_from_the_data_is_the_weighted_mean_of_y():
 
 def test_prediction_far_from_the_data_is_the_weighted_rate_of_counts():
     exposure = np.array([1.0, 2.0, 0.5, 1.0, 3.0, 1.0])
-    est = BayesianGPPoissonRegressor(FLAT, **QUICK)
+    est = BayesianGPCountRegressor(FLAT, likelihood="poisson", **QUICK)
     est.fit(X, COUNTS, sample_weight=WEIGHT, exposure=exposure)
     expected = (WEIGHT @ COUNTS) / (WEIGHT @ exposure)
     assert est.predict(FAR)[0] == pytest.approx(expected, rel=1e-6)
