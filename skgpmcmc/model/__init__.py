@@ -19,6 +19,7 @@ from .linear import LinearCovariance
 from .low_rank import EigenGP, LowRankPrior, NystromGP
 from .observations import ExtraTargets, Observations
 from .parts import complete_kernel
+from .periodic import PeriodicCovariance
 from .prior import Conditional, GaussianPrior, LatentMoments
 from .prior_table import PriorTable
 from .shrinkage import Shrinkage
@@ -43,6 +44,7 @@ __all__ = [
     "LowRankPrior",
     "NystromGP",
     "Observations",
+    "PeriodicCovariance",
     "PriorTable",
     "Shrinkage",
     "check_kernel",

@@ -47,6 +47,7 @@ MAY_IMPORT_SKLEARN = {
     "model/kernels.py",
     "model/linear.py",
     "model/parts.py",
+    "model/periodic.py",
     "model/terms.py",
     "metrics",
     "displays",

@@ -8,13 +8,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, RationalQuadratic
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    ExpSineSquared,
+    Matern,
+    RationalQuadratic,
+)
 from sklearn.gaussian_process.tests import test_kernels as of_sklearn
 
 from skgpmcmc.kernels import Categorical, Linear, On, Tanimoto
 from skgpmcmc.model.categorical import CategoricalCovariance
 from skgpmcmc.model.composite import CovarianceOnColumns, SumOfCovariances
 from skgpmcmc.model.covariance import Covariance, make_covariance
+from skgpmcmc.model.periodic import PeriodicCovariance
 
 RNG = np.random.default_rng(0)
 #: Two columns of numbers, one of levels 0 to 2, and one of levels 0 and 1.
@@ -48,6 +55,9 @@ MORE = {
     "per level": (PER_LEVEL, CategoricalCovariance),
     "on levels": (On(PER_LEVEL.set_params(columns=0), 2), CovarianceOnColumns),
     "two columns": (Categorical([2, 3], 0.4), CategoricalCovariance),
+    "periodic": (ExpSineSquared(0.7, 1.3), PeriodicCovariance),
+    "of a period": (ExpSineSquared(0.7, 1.3, periodicity_bounds="fixed"), PeriodicCovariance),
+    "season": (ExpSineSquared(0.7, 1.3, "fixed"), PeriodicCovariance),
     "independent": (Categorical(2, np.inf, "fixed"), CategoricalCovariance),
 }
 TESTS_OF_SKLEARN = (
@@ -89,7 +99,8 @@ def test_covariance_equals_the_kernel_and_has_its_slopes(name):
     assert_allclose(fast.fast_cross(theta, fast.at_new(Z)), cross, rtol=1e-9)
     assert_allclose(fast.square(theta, Z), slow.square(theta, Z), rtol=1e-10)
     assert_allclose(fast.diagonal(theta, Z), slow.diagonal(theta, Z), rtol=1e-12)
-    assert np.linalg.eigvalsh(K).min() > -1e-10
+    if kind is not PeriodicCovariance:  # in several columns ExpSineSquared is no covariance
+        assert np.linalg.eigvalsh(K).min() > -1e-10
     A = RNG.standard_normal((14, 14))
     B = RNG.standard_normal((14, 5))
     slopes, cross_slopes = [], []
@@ -131,3 +142,13 @@ def test_tanimoto_on_the_columns_of_a_fingerprint():
     mixed = np.column_stack([X[:6], bits])
     on_bits = On(Tanimoto(), range(4, 13))
     assert_array_equal(on_bits(mixed), Tanimoto()(bits))
+
+
+def test_periodic_covariance_has_no_overflow_and_sends_no_matrices():
+    covariance = make_covariance(ExpSineSquared(periodicity_bounds="fixed"), X)
+    tiny = covariance.matrix(np.array([-400.0]))
+    assert_array_equal(tiny[:2, :2], np.eye(2))
+    assert np.all(np.isfinite(covariance.contract(np.array([-400.0]), np.ones((14, 14)))))
+    assert_array_equal(covariance.matrix(np.array([400.0])), np.ones((14, 14)))
+    kept = set(vars(pickle.loads(pickle.dumps(covariance))))
+    assert kept == {"kernel", "X", "names", "start"}
