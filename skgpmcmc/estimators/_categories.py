@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
 
 from ..kernels import Categorical
 from ..kernels.categorical import is_text, sort_levels
-from ..model.parts import list_parts
+from ..model.parts import has_part, list_parts
 from ._labels import check_labels
 
 #: Sorted levels of each column; those of columns without text are empty.
@@ -33,7 +32,7 @@ def number_text(kernel: Any, X: Any) -> tuple[Any, Levels | None]:
     levels : tuple of d tuples of str, or None
         None if there is nothing to replace.
     """
-    if not _has_categories(kernel):
+    if not has_part(kernel, Categorical):
         return X, None
     shape = np.shape(X)
     if len(shape) != 2:
@@ -48,12 +47,6 @@ def number_text(kernel: Any, X: Any) -> tuple[Any, Levels | None]:
     if not any(levels):
         return X, None
     return number_levels(X, tuple(levels)), tuple(levels)
-
-
-def _has_categories(kernel: Any) -> bool:
-    if not isinstance(kernel, Kernel):
-        return False
-    return any(isinstance(part, Categorical) for part in (kernel, *kernel.get_params().values()))
 
 
 def number_levels(X: Any, levels: Levels | None) -> Any:

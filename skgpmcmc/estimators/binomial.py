@@ -35,6 +35,9 @@ from ._predictive import Curve, check_probabilities, exceedance, unwrap_single
 #: Draws for quantiles of overdispersed numbers of successes.
 _MANY_DRAWS = 2000
 
+#: Most trials of a row for quantiles that take the probabilities of all numbers of successes.
+_MOST_COUNTED = 1000
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _BinomialParameters(ModelParameters):
@@ -222,12 +225,10 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
         if return_quantiles is not None:
             chosen = check_probabilities(return_quantiles)
             if isinstance(law, BetaBinomial):
-                raise ValueError(
-                    "return_quantiles of numbers of successes is not defined for the beta_binomial "
-                    "likelihood: take quantiles of sample_y, or leave trials out for quantiles of "
-                    "the probability."
-                )
-            results.append(self._predictor.target_quantiles(chosen, X, 0.0, encode(0.0, n)))
+                results.append(self._quantiles_by_counting(chosen, X, n))
+            else:
+                zero = encode(0.0, n)
+                results.append(self._predictor.target_quantiles(chosen, X, 0.0, zero))
         return unwrap_single(results)
 
     def _curve(self, X, probabilities, y, trials=None):
@@ -292,9 +293,27 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
         legal = (counts >= 0.0) & (counts == np.floor(counts))
         if counts.ndim != 1 or not legal.all():
             raise ValueError(f"counts must be a list of integers >= 0; got {counts!r}.")
+        return self._count_proba(X, counts, n)
+
+    def _count_proba(self, X, counts, n):
+        """Probabilities of numbers of successes (k,) in n trials (m,); (m, k)."""
         candidates = [encode(np.minimum(count, n), n) for count in counts]
         proba = np.exp(self._predictor.log_predictive(candidates, X, self.n_jobs)).T
         return np.where(counts <= n[:, None], proba, 0.0)
+
+    def _quantiles_by_counting(self, probabilities, X, n):
+        """Quantiles of numbers of successes in n trials (m,), from the probabilities of all."""
+        if n.max() > _MOST_COUNTED:
+            row = int(np.argmax(n))
+            raise ValueError(
+                "return_quantiles of numbers of successes with the beta_binomial likelihood is for "
+                f"at most {_MOST_COUNTED} trials; got {n[row]:g} in row {row}. Take quantiles of "
+                "sample_y, or leave trials out for quantiles of the probability."
+            )
+        proba = self._count_proba(X, np.arange(n.max() + 1.0), n)
+        at_most = np.cumsum(proba, axis=1)
+        found = [np.searchsorted(row, probabilities) for row in at_most]
+        return np.minimum(np.transpose(found), n).astype(float)
 
     def exceedance_proba(self, X, threshold):
         """Posterior probability that the probability of a success is above a threshold.

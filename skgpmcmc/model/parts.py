@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Exponentiation, Kernel, Product, Sum
@@ -68,6 +68,14 @@ def _place_constant(factor: list[KernelPart], other: list[KernelPart]) -> list[K
         return factor
     columns = sorted({column for part in other for column in part.columns})
     return [factor[0]._replace(columns=columns)]
+
+
+def has_part(kernel: Any, kind: type[Kernel]) -> bool:
+    """Whether a kernel is of a class, or has a part that is; the kernel may be invalid."""
+    if isinstance(kernel, kind):
+        return True
+    parts = (getattr(kernel, name, None) for name in ("k1", "k2", "kernel"))
+    return any(has_part(part, kind) for part in parts if part is not None)
 
 
 def owner_of(kernel: Kernel, name: str) -> tuple[Kernel, str]:

@@ -20,6 +20,8 @@ from .groups import make_stream
 _N_PAIRS = 2
 #: Purpose of the random numbers of these continuations, for their stream.
 _OF_CLASSES = 1
+#: Densities of targets that are computed in one call: more take more memory, and no less time each.
+_DENSITIES_PER_CALL = 4096
 
 
 class Summary(Protocol):
@@ -48,9 +50,11 @@ class LogPredictive:
         """See `Summary`."""
         likelihood = self.model.likelihood_at(theta).at_new_rows()
         mean = moments.mean + self.offset[rows, None]
-        terms = (
-            likelihood.log_predictive(y[rows, None], mean, moments.var[:, None]) for y in self.y_new
-        )
+        var = moments.var[:, None]
+        n_at_once = max(1, _DENSITIES_PER_CALL // mean.size)
+        starts = range(0, len(self.y_new), n_at_once)
+        blocks = (self.y_new[i : i + n_at_once, rows, None] for i in starts)
+        terms = (term for y in blocks for term in likelihood.log_predictive(y, mean, var))
         return _log_sums(terms, log_weight)
 
 

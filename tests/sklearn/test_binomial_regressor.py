@@ -153,8 +153,17 @@ def test_beta_binomial_rows_vary_more_than_binomial_ones():
     assert np.all(std > 1.02 * binomial)
     draws = model.sample_y(X, 4000, random_state=0, trials=n)
     assert_allclose(std, draws.std(axis=1), rtol=0.12)
-    with pytest.raises(ValueError, match="take quantiles of sample_y"):
-        model.predict(X, trials=n, return_quantiles=[0.5])
+    few, levels = X[:3], [0.05, 0.5, 0.95]
+    trials = np.array([1, 20, 50])
+    _, quantiles = model.predict(few, trials=trials, return_quantiles=levels)
+    at_most = np.cumsum(model.predict_count_proba(few, np.arange(51), trials=trials), axis=1)
+    for level, own in zip(levels, quantiles.astype(int), strict=True):
+        assert np.all(at_most[np.arange(3), own] >= level)
+        assert np.all((own == 0) | (at_most[np.arange(3), own - 1] < level))
+    sampled = np.quantile(model.sample_y(few, 4000, trials=trials), levels, axis=1)
+    assert_allclose(quantiles, sampled, atol=2.0)
+    with pytest.raises(ValueError, match="at most 1000 trials; got 1001 in row 0"):
+        model.predict(few[:1], trials=[1001], return_quantiles=[0.5])
 
 
 BAD = [

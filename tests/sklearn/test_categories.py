@@ -129,7 +129,7 @@ def test_wrong_rows_to_predict_are_refused(model, table, message):
         (KERNEL, X.assign(soil=[1, *X["soil"][1:]]), "mixes text and other labels"),
         (Categorical("soil", np.ones(2)), X, r"2 distances and the levels \['clay'"),
         (On(RBF(), "soil"), X, "could not convert string"),
-        (On(RBF(), "est"), X, "'est', which is not among the columns"),
+        (On(RBF(), "est"), X[["east"]], "'est', which is not among the columns"),
         (On(RBF(), "east"), X.to_numpy()[:, :1], "X has no names"),
         ("auto", X, "could not convert string"),
     ],
