@@ -13,7 +13,7 @@ from ..likelihoods.base import Likelihood
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
 from ..model.default_priors import has_default_rule
-from ..model.parts import owner_of
+from ..model.parts import has_part, owner_of
 
 #: Default bounds of scikit-learn's kernels.
 _DEFAULT_BOUNDS = (1e-5, 1e5)
@@ -70,7 +70,7 @@ def warn_about_kernel(kernel: Kernel, priors: Any, likelihood: Likelihood) -> No
 
 def has_white_kernel(kernel: Kernel) -> bool:
     """Whether a kernel is a WhiteKernel, or has one as a part."""
-    return any(isinstance(part, WhiteKernel) for part in (kernel, *kernel.get_params().values()))
+    return has_part(kernel, WhiteKernel)
 
 
 def _has_own_bounds(kernel: Kernel, hyperparameter: Hyperparameter) -> bool:
