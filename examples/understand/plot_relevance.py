@@ -23,7 +23,8 @@ X, y = load_diabetes(return_X_y=True, as_frame=True)
 X_train, X_test, y_train, y_test = train_test_split(X, y, train_size=150, random_state=0)
 scaler = StandardScaler().set_output(transform="pandas")  # keeps the names of the features
 model = make_pipeline(scaler, BayesianGPRegressor(ard=True, random_state=0)).fit(X_train, y_train)
-RelevanceDisplay.from_estimator(model, X_test, y_test)
+display = RelevanceDisplay.from_estimator(model, X_test, y_test)
+display.figure_.suptitle("Features of the diabetes data")
 plt.show()
 
 # %%
