@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import methodcaller
 
 import numpy as np
 from scipy.special import logsumexp
@@ -131,7 +132,7 @@ class PredictorMixture:
         n_draws: int,
         rng: np.random.Generator,
         offset: FloatArray | float = 0.0,
-        at_new_rows: Callable[[Likelihood], Likelihood] = Likelihood.at_new_rows,
+        at_new_rows: Callable[[Likelihood], Likelihood] = methodcaller("at_new_rows"),
     ) -> FloatArray:
         """Joint draws of targets at all rows of X_new, which share model, theta and f*."""
         parts = [

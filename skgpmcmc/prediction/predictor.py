@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from operator import methodcaller
 
 import joblib
 import numpy as np
@@ -213,7 +214,7 @@ class Predictor(WeightedDraws):
         n_draws: int,
         rng: np.random.Generator,
         offset: FloatArray | float = 0.0,
-        at_new_rows: Callable[[Likelihood], Likelihood] = Likelihood.at_new_rows,
+        at_new_rows: Callable[[Likelihood], Likelihood] = methodcaller("at_new_rows"),
     ) -> FloatArray:
         """Joint draws of targets at all rows of X_new, which share theta and f*; (n_draws, m).
 

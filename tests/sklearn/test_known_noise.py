@@ -94,6 +94,17 @@ def test_predictions_at_fixed_theta_equal_the_closed_form(normalize, variance):
     assert_allclose(np.diagonal(cov), spread[N:] ** 2, rtol=1e-6)
     f = est.latent_mean_and_variance(X_NEW)[1]
     assert_allclose(spread[N:] ** 2, f + 0.02, rtol=1e-8)
+    drawn = est.sample_y(X_NEW, 4000, random_state=0)
+    assert_allclose(drawn.std(axis=1), spread[N:], rtol=0.06)
+
+
+@short_chains()
+def test_average_over_kernels_draws_targets_with_the_noise_of_new_rows():
+    est = regressor(kernel=[FIXED, FIXED], noise="known", alpha=0.02)
+    est.fit(X, Y, noise_variance=VARIANCE)
+    drawn = est.sample_y(X_NEW, 4000, random_state=0)
+    _, std = est.predict(X_NEW, return_std=True)
+    assert_allclose(drawn.std(axis=1), std, rtol=0.06)
 
 
 def replicates():
