@@ -25,9 +25,8 @@ visitors = rng.poisson(rate * rng.gamma(4.0, 0.25, 60))
 X = temperature / 10.0
 model = BayesianGPCountRegressor(max_predict_draws=200, random_state=0).fit(X, visitors)
 display = PredictionDisplay.from_estimator(model, X, visitors)
-display.ax_.set(
-    title="Visitors by temperature", xlabel="temperature [10 °C]", ylabel="visitors of a day"
-)
+display.ax_.set(xlabel="temperature [10 °C]", ylabel="visitors of a day")
+display.figure_.suptitle("Visitors by temperature")
 plt.show()
 
 # %%

@@ -50,7 +50,6 @@ class RelevanceDisplay:
 
     See Also
     --------
-    sklearn.inspection.permutation_importance : The numbers of the right panel.
     PredictionDisplay : Predictions along one feature.
 
     Examples
@@ -171,7 +170,7 @@ class RelevanceDisplay:
         n_panels = 1 if self.importances is None else 2
         if ax is None:
             n_rows = max(len(self.names), len(self.feature_names or ()))
-            size = (4.5 * n_panels, _MARGIN + _ROW_HEIGHT * n_rows)
+            size = (4.0 * n_panels, _MARGIN + _ROW_HEIGHT * n_rows)
             _, ax = plt.subplots(1, n_panels, figsize=size, layout="constrained")
         axes = np.ravel(np.asarray(ax, dtype=object))
         if len(axes) != n_panels:
@@ -204,7 +203,7 @@ def _draw_importances(ax, importances, names):
     ax.axvline(0.0, color="0.6", linewidth=0.8)
     ax.hlines(rows, importances.min(axis=1), importances.max(axis=1), color="C1", linewidth=1.5)
     ax.plot(importances.mean(axis=1), rows, "o", color="C1", markersize=5)
-    ax.set_xlabel("Decrease of the score when shuffled: mean and range")
+    ax.set_xlabel("Decrease of the score: mean, range")
     _label_rows(ax, names)
 
 
