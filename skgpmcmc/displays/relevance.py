@@ -10,8 +10,10 @@ from ._drawing import import_matplotlib
 #: Probabilities of the quantiles that are drawn: a line for the outer two, a bar for the next two,
 #: a dot for the median.
 _PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
-#: Height of a row of the figure, and of what stands around the rows; inches.
-_ROW_HEIGHT, _MARGIN = 0.32, 1.5
+#: Height of a row of the figure, inches.
+_ROW_HEIGHT = 0.32
+#: Height of what stands around the rows, inches.
+_MARGIN = 1.5
 
 
 class RelevanceDisplay:

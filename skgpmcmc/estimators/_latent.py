@@ -119,7 +119,7 @@ class OneLatentFunction(BaseBayesianGP):
         """Return a predictor of some terms, and what is added to it; of all terms for None."""
         if terms is None:
             return self._predictor, self._units[0]
-        self._check_one_kernel("terms")
+        self._check_one_kernel("latent_mean_and_variance(terms=...)")
         return select_terms(self._predictor, terms), 0.0
 
     def linear_effects(self, X: Any = None) -> Any:

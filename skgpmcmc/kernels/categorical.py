@@ -159,7 +159,8 @@ class Categorical(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         if Y is not None and eval_gradient:
             raise ValueError("eval_gradient=True is for one set of rows: leave Y out.")
         tables = self.number_levels(X) if Y is None else self.number_levels(X, Y)
-        first, second = tables[0], tables[-1]
+        first = tables[0]
+        second = tables[-1]
         distance = np.atleast_1d(np.asarray(self.distance, dtype=float))
         different = find_different(first, second)
         v_first = self.similarity(distance, first)
