@@ -25,6 +25,7 @@ from ..likelihoods.base import Likelihood
 from ..model.classwise import ClasswiseGP
 from ..model.covariance import make_covariance
 from ..model.joint import LatentGP
+from ..model.prior import GaussianPrior
 from ..model.kernels import smooth_kernel
 from ..model.names import element_names
 from ..model.observations import Observations
@@ -188,15 +189,15 @@ class BaseBayesianGP(
         sampler = check.resolve_sampler(self.sampler, self._samplers, likelihood)
         n_warmup = None if self.n_warmup == "auto" else self.n_warmup
         n_importance = None if self.n_importance == "auto" else int(self.n_importance)
-        n_held = sampler.n_warmup(n_warmup), n_importance or 0
-        n_bytes = self._require_memory(X, observed, sampler, *n_held)
         earlier = vars(self).get("_sampling") if self.warm_start and not self.checkpoint else None
         if earlier is not None:
             earlier.check_unchanged(self, X, observed)
+            n_bytes = self._require_memory(earlier.run.models, sampler, n_warmup, n_importance)
             return self._continued(earlier.run, stop, n_bytes)
         approximation, cheap = check.resolve_approximation(self.approximation, sampler, likelihood)
         kernel = self._resolve_kernel(X, features)
         models = self._models(kernel, X, observed, separate)
+        n_bytes = self._require_memory(models, sampler, n_warmup, n_importance)
         sampler.check_model(models[0])
         _warn_about_length_scales(models[0])
         rounds = sampler.n_set_up_rounds(sampler.n_warmup(n_warmup)) + n_rounds(self.n_draws)
@@ -261,24 +262,30 @@ class BaseBayesianGP(
 
     def _require_memory(
         self,
-        X: np.ndarray,
-        observed: Sequence[Observations],
+        models: Sequence[LatentGP],
         sampler: Sampler,
-        n_discarded: int,
-        n_particles: int,
+        n_warmup: int | None,
+        n_importance: int | None,
     ) -> float:
         """Refuse a fit that the machine has no memory for; returns the bytes that it needs."""
-        n_functions = observed[0].likelihood.n_functions
-        n_chains = len(observed) * self.n_chains
+        model = models[0]
+        n = model.n_inputs
+        n_functions = model.likelihood.n_functions
+        n_chains = len(models) * self.n_chains
         n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
         # Warm-up and rounds hold draws one after the other; a checkpoint has them once more.
         n_copies = _COPIES_OF_DRAWS + (self.checkpoint is not None)
-        n_held = max(n_copies * self.n_draws, n_discarded) + n_particles
+        n_held = max(n_copies * self.n_draws, sampler.n_warmup(n_warmup)) + (n_importance or 0)
+        rank = None
+        if sampler.n_roots is not None and n_functions == 1:
+            rank = GaussianPrior(model.covariance, model.start).find_small_rank()
+        n_matrices = sampler.n_matrices if rank is None else sampler.n_roots
         return require_memory(
             f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",
-            len(X),
-            n_workers * n_functions * sampler.n_matrices,
-            n_doubles=n_chains * n_held * n_functions * len(X),
+            n,
+            n_workers * n_functions * n_matrices,
+            rank=rank,
+            n_doubles=n_chains * n_held * n_functions * n,
             remedy=", fewer workers (n_jobs), fewer draws (n_draws), fewer importance draws "
             "(n_importance) or less warm-up (n_warmup)",
         )

@@ -17,6 +17,7 @@ from .._typing import FloatArray
 from ..approximations.base import Approximation, GaussianApproximation, Sites
 from ..importance.interpolated import InterpolatedSites
 from ..model.joint import LatentGP
+from ..model.prior import RankError
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..numerics.quadratic import Quadratic
 
@@ -102,7 +103,7 @@ class HyperPosterior:
             else:
                 q, log_evidence, _, _ = self.approximation.fit(self.model, position, sites)
             kept = None if self.keep is None else self.keep(q, self.model)
-        except NotPositiveDefiniteError:  # K, or a matrix that `keep` needs
+        except (NotPositiveDefiniteError, RankError):  # K, or a matrix that `keep` needs
             return None
         log_density = log_evidence + log_hyperprior
         if self.correction is not None:

@@ -116,9 +116,25 @@ class Covariance:
         _, dK = self.kernel.clone_with_theta(theta)(self.X, eval_gradient=True)
         return np.einsum("ij,ijr->r", A, dK)
 
+    @property
+    def of_training(self) -> Covariance:
+        """Covariance of the training inputs with one another, where that with new ones differs."""
+        return self
+
+    @property
+    def by_columns(self) -> bool:
+        """Whether the rows that `fast_cross` makes are those of `matrix`."""
+        return True
+
     def at_new(self, X_new: FloatArray | CrossCovariance) -> CrossCovariance:
-        """Bind new inputs of shape (m, d) too; a `CrossCovariance` is returned unchanged."""
-        return X_new if isinstance(X_new, CrossCovariance) else CrossCovariance(self, X_new)
+        """Bind new inputs of shape (m, d) too.
+
+        A `CrossCovariance` is returned unchanged, unless its training inputs are more.
+        """
+        if not isinstance(X_new, CrossCovariance):
+            return CrossCovariance(self, X_new)
+        alike = len(X_new.covariance.X) == len(self.X)
+        return X_new if alike else CrossCovariance(self, X_new.X_new)
 
     def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
         """Covariance of the training inputs with new ones; (n, m), Fortran order.

@@ -127,9 +127,9 @@ class LatentGP:
         return theta[begin : begin + len(self.likelihood.parameters)]
 
     def prior_at(self, theta: FloatArray) -> GaussianPrior:
-        """p(f | theta), with its K."""
-        K = self.covariance.matrix(theta[: len(self.covariance.start)])
-        return GaussianPrior(self.covariance, theta, K)
+        """p(f | theta), with its K unless there are many inputs."""
+        prior = GaussianPrior(self.covariance, theta)
+        return prior if prior.by_columns else replace(prior, matrix=prior.K)
 
     def observations_at(self, theta: FloatArray) -> Observations:
         """Return p(y | f, theta) as a function of f."""

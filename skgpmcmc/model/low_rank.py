@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -71,10 +72,11 @@ class NystromPrior(LowRankPrior):
     def _row_root(self) -> PivotedRoot:
         return full_root(np.asfortranarray(self._columns[:, self.rows]))
 
-    @property
-    def pivot_columns(self) -> FloatArray:
+    by_columns = False  # the rows I are all that is needed
+
+    def pivot_columns(self) -> Iterator[tuple[slice, FloatArray]]:
         """See `GaussianPrior`."""
-        return self._columns[self._row_root.pivots]
+        yield slice(0, self.size), self._columns[self._row_root.pivots]
 
     @cached_property
     def root(self) -> PivotedRoot:
@@ -82,7 +84,7 @@ class NystromPrior(LowRankPrior):
         row_root = self._row_root
         # A product with the inverse is faster than a triangular solve.
         transposed = linalg.lower_product(
-            linalg.lower_inverse(row_root.triangle), np.asfortranarray(self.pivot_columns)
+            linalg.lower_inverse(row_root.triangle), np.asfortranarray(self._columns[row_root.pivots])
         )
         transposed[:, self.rows] = row_root.factor.T
         return PivotedRoot(transposed.T.copy(order="F"), self.rows[row_root.pivots])

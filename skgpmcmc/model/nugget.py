@@ -35,6 +35,11 @@ class NuggetCovariance(Covariance):
         """See `Covariance`."""
         return NuggetCovariance(self.plain.of_inputs(inputs), self.nugget)
 
+    @property
+    def by_columns(self) -> bool:
+        """See `Covariance`: new inputs have no noise. K has full rank in any case."""
+        return False
+
     def _locate_largest(self, theta: FloatArray) -> int:
         """Return the position of the input with the largest variance."""
         return int(np.argmax(self.plain.diagonal(theta, self.X)))

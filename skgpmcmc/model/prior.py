@@ -15,11 +15,25 @@ import numpy as np
 
 from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics import linalg
-from ..numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
+from ..numerics.memory import most_columns
+from ..numerics.roots import (
+    N_TRIED,
+    PivotedRoot,
+    TriangularRoot,
+    full_root,
+    low_rank_root,
+    root_by_columns,
+)
 from .covariance import Covariance, CrossCovariance
 
 Result = TypeVar("Result")
 
+#: Most inputs for which K is made in any case: with more, columns of K are made first.
+_MOST_INPUTS_WITH_MATRIX = 2000
+#: Matrices of the size of K that work with K needs at once.
+_N_FULL_MATRICES = 3
+#: Matrices of the size of R that work with R needs at once.
+_N_ROOTS = 4
 #: Relative precision of doubles.
 _EPS = float(np.finfo(float).eps)
 
@@ -267,9 +281,42 @@ class GaussianPrior:
         """Covariance matrix; (n, n), Fortran order."""
         return self.covariance.matrix(self.kernel_theta) if self.matrix is None else self.matrix
 
+    @property
+    def by_columns(self) -> bool:
+        """Whether R is made from some columns of K, without K, if r is small beside n."""
+        many = self.size > _MOST_INPUTS_WITH_MATRIX
+        return many and self.matrix is None and self.covariance.by_columns
+
+    @cached_property
+    def _root_by_columns(self) -> PivotedRoot | None:
+        """R from columns of K; None if r is above n / 2, or too large."""
+        n = self.size
+        most = N_TRIED - 1 if self._matrix_fits else most_columns(n, _N_ROOTS)
+        K = _MatrixOfInputs(self.covariance.of_training, self.kernel_theta)
+        return root_by_columns(K, min(most, n // 2))
+
+    @property
+    def _matrix_fits(self) -> bool:
+        """Whether there is memory for K; then a root of many columns is made from K."""
+        return self.size <= most_columns(self.size, _N_FULL_MATRICES)
+
     @cached_property
     def _low_rank_root(self) -> PivotedRoot | None:
+        if not self.by_columns:
+            return low_rank_root(self.K)
+        if self._root_by_columns is not None or self.size // 2 < N_TRIED:
+            return self._root_by_columns
+        if not self._matrix_fits:
+            raise RankError(self.size)
         return low_rank_root(self.K)
+
+    def find_small_rank(self) -> int | None:
+        """Return r if there are many inputs and few columns of K suffice; otherwise None."""
+        try:
+            root = self._root_by_columns if self.by_columns else None
+        except linalg.NotPositiveDefiniteError:
+            return None
+        return None if root is None else root.rank
 
     @property
     def low_rank(self) -> bool:
@@ -331,7 +378,11 @@ class GaussianPrior:
     @cached_property
     def variance(self) -> FloatArray:
         """Variances of f, none of them zero; (n,)."""
-        variance = self.K.diagonal()
+        if self.by_columns:
+            training = self.covariance.of_training
+            variance = training.diagonal(self.kernel_theta, training.X)
+        else:
+            variance = self.K.diagonal()
         return np.maximum(variance, _EPS / len(variance) * variance.sum())
 
     # --- functions of K ---------------------------------------------------------------------------
@@ -484,19 +535,27 @@ class GaussianPrior:
         A has the shape (r, n), and S the shape (r, r); only S + S' matters.
         """
         pivots = self.root.pivots
-        columns = self.pivot_columns
         own = self.covariance.of_inputs(pivots)
+        total = np.zeros(len(self.kernel_theta))
+        K_square = np.empty((len(pivots), len(pivots)), order="F")
+        for columns, K in self.pivot_columns():
+            inside = (pivots >= columns.start) & (pivots < columns.stop)
+            at = pivots[inside] - columns.start
+            K_square[:, inside] = K[:, at]
+            others = A[:, columns].copy()
+            others[:, at] = 0.0
+            new = own.at_new(self.covariance.X[columns])
+            total += own.contract_cross(self.kernel_theta, new, others, K)
         square = np.asfortranarray(S + A[:, pivots])
-        of_square = own.contract(self.kernel_theta, square, K=columns[:, pivots], overwrite=True)
-        others = A.copy()
-        others[:, pivots] = 0.0
-        new = own.at_new(self.covariance.X)
-        return of_square + own.contract_cross(self.kernel_theta, new, others, columns)
+        return total + own.contract(self.kernel_theta, square, K=K_square, overwrite=True)
 
-    @property
-    def pivot_columns(self) -> FloatArray:
-        """Covariances of the pivots with all inputs; (r, n)."""
-        return self.K.T[self.root.pivots]
+    def pivot_columns(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Give the covariances of the pivots with all inputs, by blocks: which, and (r, m)."""
+        pivots = self.root.pivots
+        if self.by_columns:
+            yield from _MatrixOfInputs(self.covariance, self.kernel_theta).blocks(pivots)
+        else:
+            yield slice(0, self.size), self.K.T[pivots]
 
     # --- K of full rank ---------------------------------------------------------------------------
 
@@ -537,12 +596,55 @@ class GaussianPrior:
 
     def condition_on(self, f: FloatArray) -> Conditional:
         """Return f* at new inputs given f of shape (n, g), one draw per column."""
-        root = self.root
-        common = (self.covariance, self.kernel_theta, root.triangle)
-        return ConditionalGivenLatent(*common, self.whiten(f), root.pivots)
+        covariance, pivots = self._pivots_of_conditionals()
+        common = (covariance, self.kernel_theta, self.root.triangle)
+        return ConditionalGivenLatent(*common, self.whiten(f), pivots)
 
     def condition_on_white_sites(self, mean: FloatArray, factor: FloatArray) -> Conditional:
         """Return f* at new inputs given sites, from T = `whitened_factor` and the mean of v."""
-        root = self.root
-        common = (self.covariance, self.kernel_theta, root.triangle)
-        return ConditionalGivenWhiteSites(*common, mean[:, None], root.pivots, factor)
+        covariance, pivots = self._pivots_of_conditionals()
+        common = (covariance, self.kernel_theta, self.root.triangle)
+        return ConditionalGivenWhiteSites(*common, mean[:, None], pivots, factor)
+
+    def _pivots_of_conditionals(self) -> tuple[Covariance, IntArray]:
+        """Return a covariance, and the positions of the pivots among its inputs.
+
+        Few inputs share their distances to new inputs, whatever the pivots. Of many inputs only the
+        pivots are compared with new ones.
+        """
+        pivots = self.root.pivots
+        if self.by_columns and self.low_rank:
+            return self.covariance.of_inputs(pivots), np.arange(len(pivots))
+        return self.covariance, pivots
+
+
+@dataclass(frozen=True, eq=False)
+class _MatrixOfInputs:
+    """K at a theta, by columns; see `MatrixByColumns`."""
+
+    covariance: Covariance
+    theta: FloatArray  # of the kernel, natural logs
+
+    @property
+    def diagonal(self) -> FloatArray:
+        return self.covariance.diagonal(self.theta, self.covariance.X)
+
+    def square(self, rows: IntArray) -> FloatArray:
+        return self.covariance.of_inputs(rows).matrix(self.theta)
+
+    def blocks(self, rows: IntArray) -> Iterator[tuple[slice, FloatArray]]:
+        own = self.covariance.of_inputs(rows)
+        for columns in linalg.split_entries(len(self.covariance.X), len(rows)):
+            new = own.at_new(self.covariance.X[columns])
+            yield columns, own.fast_cross(self.theta, new)
+
+
+class RankError(MemoryError):
+    """The memory is too small for a root of K, as K has nearly full rank."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(
+            f"The covariance matrix of n = {n} distinct inputs is too large for the memory of this "
+            "machine, and its rank is so large that a root does not fit in memory either: use a smoother kernel, such as RBF, on fewer columns, or a random subset of the rows. "
+            "skgpmcmc.kernels.effective_rank shows the rank for a kernel and inputs."
+        )

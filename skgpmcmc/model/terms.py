@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Kernel, Product
 
-from .._typing import FloatArray
+from .._typing import FloatArray, IntArray
 from ..kernels import Linear, On
 from .composite import SumOfCovariances
 from .covariance import Covariance, CrossCovariance
@@ -62,6 +62,16 @@ class TermsCovariance(Covariance):
         self.whole = whole
         self.terms = terms
         self.reference = reference
+
+    def of_inputs(self, inputs: IntArray) -> TermsCovariance:
+        """See `Covariance`."""
+        terms = [(term.of_inputs(inputs), own) for term, own in self.terms]
+        return TermsCovariance(self.whole.of_inputs(inputs), terms, self.reference)
+
+    @property
+    def of_training(self) -> Covariance:
+        """See `Covariance`: the sum."""
+        return self.whole
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`: the matrix of the sum."""

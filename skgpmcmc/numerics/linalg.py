@@ -34,6 +34,8 @@ _CLOSED_FORM_SIZE = 32
 _SIZE_IN_CACHE = 256
 #: Most multiplications of one call, which take half a second to a second.
 _MULTIPLICATIONS_PER_CALL = 2**33
+#: Most entries of a block of a matrix with many rows: 32 MB, which is little memory.
+_ENTRIES_PER_BLOCK = 2**22
 #: Fewest columns of a piece: products of fewer are slow.
 _LEAST_COLUMNS = 96
 
@@ -99,6 +101,12 @@ def _split_columns(n_columns: int, work: int) -> list[slice]:
     """Split columns into pieces, one per call; a column takes `work` multiplications."""
     width = max(_LEAST_COLUMNS, _MULTIPLICATIONS_PER_CALL // max(work, 1))
     return [slice(i, min(i + width, n_columns)) for i in range(0, n_columns, width)]
+
+
+def split_entries(n: int, width: int) -> list[slice]:
+    """Split n rows of some width into blocks that take little memory beside all n rows."""
+    size = max(_ENTRIES_PER_BLOCK // max(width, 1), _LEAST_COLUMNS)
+    return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
 def _is_long(B: FloatArray, work: int) -> bool:
@@ -364,13 +372,18 @@ def product(A: FloatArray, B: FloatArray) -> FloatArray:
     return A @ B if B.ndim == 1 else (B.T @ A.T).T
 
 
-def tall_gram(A: FloatArray) -> FloatArray:
-    """Lower triangle of ``A' A`` for a tall A of shape (n, m), in Fortran order."""
+def tall_gram(A: FloatArray, scale: FloatArray) -> FloatArray:
+    """Lower triangle of ``A' S^2 A`` for a tall A (n, m) and a diagonal S, `scale` (n,).
+
+    The result is in Fortran order.
+    """
     n, m = A.shape
     _active_count.get(_UNCOUNTED).product += float(m * A.size)
     gram = np.zeros((m, m), order="F")
-    for piece in _split_columns(n, m * m // 2):
-        gram = blas.dsyrk(1.0, A[piece], beta=1.0, c=gram, lower=1, trans=1, overwrite_c=1)
+    work = max(m // 2, _MULTIPLICATIONS_PER_CALL // _ENTRIES_PER_BLOCK)
+    for piece in _split_columns(n, m * work):
+        scaled = np.multiply(A[piece], scale[piece, None], order="F")
+        gram = blas.dsyrk(1.0, scaled, beta=1.0, c=gram, lower=1, trans=1, overwrite_c=1)
     return gram
 
 

@@ -53,6 +53,9 @@ class Sampler(Configuration, ABC):
     best_approximation: ClassVar[str | None] = "ep"
     #: Most n x n matrices of doubles that a worker holds per latent function, as measured.
     n_matrices: ClassVar[float] = 9.0
+    #: Most (n, r) matrices that it holds instead, if K has a root of few columns r; None if K
+    #: itself is needed.
+    n_roots: ClassVar[float | None] = None
     #: Whether the sampler estimates p(y | theta) by `n_importance` draws.
     estimates: ClassVar[bool] = False
     #: Whether proposals come from a cheap posterior, which the estimator's `approximation` names.
@@ -143,6 +146,7 @@ class PseudoMarginal(Sampler):
         with ``moves="random_walk"``.
     """
 
+    n_roots: ClassVar[float | None] = 6.0
     estimates: ClassVar[bool] = True
 
     defensive: float = 0.05
@@ -196,6 +200,7 @@ class Marginal(Sampler):
     """
 
     n_matrices: ClassVar[float] = 7.0
+    n_roots: ClassVar[float | None] = 6.0
     # Predictions from q are implemented for one latent function only.
     many_functions: ClassVar[bool] = False
 
@@ -238,6 +243,7 @@ class Collapsed(Sampler):
 
     integrates_f: ClassVar[bool] = True
     n_matrices: ClassVar[float] = 7.0
+    n_roots: ClassVar[float | None] = 6.0
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError unless the likelihood is Gaussian."""

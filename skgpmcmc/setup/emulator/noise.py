@@ -10,6 +10,7 @@ from ..._typing import FloatArray
 from ...importance.density import ReferenceDensity
 from ...importance.estimate import importance_estimate
 from ...model.joint import LatentGP
+from ...model.prior import RankError
 from ...numerics.linalg import NotPositiveDefiniteError
 from ...numerics.quadratic import Quadratic
 from ...transitions.pseudo_marginal import DrawCount
@@ -35,13 +36,13 @@ def estimate_at(
 ) -> TrialEstimate | None:
     """Estimate p(y | theta), and measure the variance of their weights.
 
-    The result is None if K is singular, or if no draw has a positive likelihood.
+    The result is None if K has no root, or if no draw has a positive likelihood.
     """
     rng = np.random.default_rng(seed)
     try:
         density = reference.at(model, theta).factorize()
         found = importance_estimate(model, density, n_draws, rng, defensive=settings.defensive)
-    except NotPositiveDefiniteError:
+    except (NotPositiveDefiniteError, RankError):
         return None
     if np.isneginf(found.log_likelihood):
         return None

@@ -156,9 +156,10 @@ def test_product_equals_numpys_for_any_shape(k, n, m):
 def test_tall_gram_equals_numpys_product(shape, order):
     A = np.random.default_rng(0).standard_normal(shape).copy(order=order)
     before = A.copy()
-    gram = linalg.tall_gram(A)
+    scale = np.linspace(0.5, 1.5, len(A))
+    gram = linalg.tall_gram(A, scale)
     assert gram.flags.f_contiguous
-    assert_allclose(np.tril(gram), np.tril(A.T @ A), atol=1e-13)
+    assert_allclose(np.tril(gram), np.tril((A.T * scale**2) @ A), atol=1e-13)
     assert_array_equal(A, before)
 
 
@@ -259,7 +260,7 @@ def test_operation_count_of_products_is_their_multiplications():
     with count_operations() as count:
         linalg.product(A, np.ones((3, 5)))
         linalg.product(A.T, np.ones(12))
-        linalg.tall_gram(A)
+        linalg.tall_gram(A, np.ones(12))
     assert count == OperationCount(product=12 * 3 * 5 + 3 * 12 + 3 * 3 * 12)
 
 

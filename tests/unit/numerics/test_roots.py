@@ -9,7 +9,13 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, ExpSineSquared, Ma
 from skgpmcmc.hyperposterior.rows import order_farthest_first
 from skgpmcmc.numerics import linalg, roots
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError, count_operations
-from skgpmcmc.numerics.roots import PivotedRoot, TriangularRoot, full_root, low_rank_root
+from skgpmcmc.numerics.roots import (
+    PivotedRoot,
+    TriangularRoot,
+    full_root,
+    low_rank_root,
+    root_by_columns,
+)
 
 from ...helpers import in_one_test
 
@@ -159,6 +165,64 @@ BAD = {
 def test_root_of_a_matrix_that_is_no_covariance_is_refused(K):
     with pytest.raises(NotPositiveDefiniteError):
         full_root(K)
+
+
+# --- a root from columns --------------------------------------------------------------------------
+
+
+class Columns:
+    """A matrix that is given whole, and counts the columns that are asked for."""
+
+    def __init__(self, K, size=7):
+        self.K = K
+        self.diagonal = K.diagonal()
+        self.size = size
+        self.n_made = 0
+
+    def square(self, rows):
+        return self.K[np.ix_(rows, rows)]
+
+    def blocks(self, rows):
+        self.n_made += len(rows)
+        for start in range(0, len(self.K), self.size):
+            columns = slice(start, start + self.size)
+            yield columns, self.K[rows, columns]
+
+
+@every_matrix
+def test_root_by_columns_equals_that_of_the_whole_matrix(K, monkeypatch):
+    for n_candidates in (11, 1000):
+        monkeypatch.setattr(roots, "_N_CANDIDATES", n_candidates)
+        columns = Columns(K)
+        root = root_by_columns(columns, len(K))
+        check_root(root, K)
+        assert columns.n_made == root.rank
+        # Candidates of many rounds are not the best of all, but nearly so.
+        assert root.rank <= 1.25 * rank_with_full_pivoting(K) + 3
+        if root.rank > 1:
+            assert root_by_columns(Columns(K), root.rank - 1) is None
+
+
+def test_root_by_columns_gives_up_before_it_makes_a_column():
+    K = matrix(Matern(1.0, nu=0.5), inputs(200, 3, "spread"))
+    columns = Columns(K)
+    assert root_by_columns(columns, 100) is None
+    assert columns.n_made == 0
+
+
+def test_root_by_columns_finds_inputs_that_the_first_ones_do_not_explain(monkeypatch):
+    monkeypatch.setattr(roots, "_N_CANDIDATES", 20)
+    X = np.concatenate([inputs(60, 1, "spread"), inputs(60, 1, "spread", seed=1) + 50.0])
+    K = matrix(RBF(1.0), X)
+    root = root_by_columns(Columns(K), 60)
+    check_root(root, K)
+    assert 0.4 < np.mean(root.pivots >= 60) < 0.6
+
+
+@in_one_test("K", BAD.values(), ids=BAD.keys())
+def test_root_by_columns_of_what_is_no_covariance_is_refused(K):
+    with pytest.raises(NotPositiveDefiniteError):
+        root_by_columns(Columns(K), len(K))
 
 
 # --- what a root does -----------------------------------------------------------------------------
