@@ -25,11 +25,11 @@ from ..likelihoods.base import Likelihood
 from ..model.classwise import ClasswiseGP
 from ..model.covariance import make_covariance
 from ..model.joint import LatentGP
-from ..model.prior import GaussianPrior
 from ..model.kernels import smooth_kernel
 from ..model.names import element_names
 from ..model.observations import Observations
 from ..model.parts import label_elements
+from ..model.prior import GaussianPrior
 from ..parallel.threads import one_thread
 from ..parallel.workers import LostWorkersError
 from ..prediction.densities import find_density_arrays

@@ -91,9 +91,9 @@ class CallbackMonitor(Monitor):
             self._has_warned = True
             warn(
                 f"This fit will be long: {self._effort_message(left)}. Fewer rows help most, as "
-                "the time grows with their cube. More workers (n_jobs) help too, and fewer draws: "
-                "a smaller n_draws or target_ess. Ctrl-C ends the fit and keeps its draws, once "
-                "there are any."
+                "the time grows with up to their cube. More workers (n_jobs) help too, and fewer "
+                "draws: a smaller n_draws or target_ess. Ctrl-C ends the fit and keeps its draws, "
+                "once there are any."
             )
 
     def report_stage(self, stage: str) -> None:

@@ -27,6 +27,7 @@ class ClasswisePrior(GaussianPrior):
     priors: tuple[GaussianPrior, ...] = ()
 
     low_rank = False  # `ClasswiseApproximation` has no form for low rank
+    by_columns = False
 
     @property
     def shared(self) -> bool:

@@ -84,7 +84,8 @@ class NystromPrior(LowRankPrior):
         row_root = self._row_root
         # A product with the inverse is faster than a triangular solve.
         transposed = linalg.lower_product(
-            linalg.lower_inverse(row_root.triangle), np.asfortranarray(self._columns[row_root.pivots])
+            linalg.lower_inverse(row_root.triangle),
+            np.asfortranarray(self._columns[row_root.pivots]),
         )
         transposed[:, self.rows] = row_root.factor.T
         return PivotedRoot(transposed.T.copy(order="F"), self.rows[row_root.pivots])

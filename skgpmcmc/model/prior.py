@@ -645,6 +645,7 @@ class RankError(MemoryError):
     def __init__(self, n: int) -> None:
         super().__init__(
             f"The covariance matrix of n = {n} distinct inputs is too large for the memory of this "
-            "machine, and its rank is so large that a root does not fit in memory either: use a smoother kernel, such as RBF, on fewer columns, or a random subset of the rows. "
-            "skgpmcmc.kernels.effective_rank shows the rank for a kernel and inputs."
+            "machine, and its rank is so large that a root does not fit in memory either: use a "
+            "smoother kernel, such as RBF, on fewer columns, or a random subset of the rows. "
+            "skgpmcmc.kernels.effective_rank finds the rank for a kernel and inputs."
         )

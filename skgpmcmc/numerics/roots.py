@@ -142,7 +142,9 @@ class MatrixByColumns(Protocol):
     diagonal : ndarray of shape (n,)
     """
 
-    diagonal: FloatArray
+    @property
+    def diagonal(self) -> FloatArray:
+        """The diagonal; (n,)."""
 
     def square(self, rows: IntArray) -> FloatArray:
         """Return the entries of k rows in the columns of the same rows; (k, k), a new array."""

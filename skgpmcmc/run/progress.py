@@ -180,7 +180,8 @@ def time_iteration(model: LatentGP, approximation: Approximation | None) -> floa
 
     The evaluation fits the approximation to all rows of these inputs, or, without an approximation,
     factors K. Its time grows with the cube of the number of inputs. Where K has a low rank, further
-    inputs hardly raise the rank, and the time grows with the square.
+    inputs hardly raise the rank r, and the time grows with the square, or, if K is not made, with
+    n r^2.
     """
     n = model.n_inputs
     some = model.of_inputs(
@@ -188,6 +189,7 @@ def time_iteration(model: LatentGP, approximation: Approximation | None) -> floa
     )
     seconds = []
     low_rank = False
+    some_rank = 1
     with count_work(), suppress(NotPositiveDefiniteError):
         for _ in range(2):  # the first evaluation finds memory and libraries cold
             begin = time.perf_counter()
@@ -196,10 +198,14 @@ def time_iteration(model: LatentGP, approximation: Approximation | None) -> floa
                 approximation.fit(some, some.start)
             seconds.append(time.perf_counter() - begin)
             low_rank = prior.low_rank
+            some_rank = prior.rank
     per_iteration = (
         ITERATIONS_PER_EVALUATION if approximation else 1.0 / _FACTORIZATIONS_PER_ITERATION
     )
     growth = (n / some.n_inputs) ** (2 if low_rank else 3)
+    rank = model.prior_at(model.start).find_small_rank() if low_rank else None
+    if rank is not None:
+        growth = n * rank**2 / (some.n_inputs * some_rank**2)
     return min(seconds, default=0.0) * growth / per_iteration
 
 

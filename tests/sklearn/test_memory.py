@@ -55,7 +55,9 @@ def refused(model, X, y):
 @in_one_test("sampler", sorted(set(SAMPLERS) - {"collapsed"}))
 def test_fit_beyond_memory_is_refused_with_n_bytes_and_remedy(sampler, machine):
     machine(1e8)
-    message = refused(BayesianGPClassifier(ROUGH, sampler=sampler, n_draws=10, n_warmup=30), *data(5_000))
+    message = refused(
+        BayesianGPClassifier(ROUGH, sampler=sampler, n_draws=10, n_warmup=30), *data(5_000)
+    )
     per_worker = SAMPLERS[sampler].n_matrices
     needed = 8 * (per_worker * 5_000**2 + 3 * 4 * 10 * 5_000)
     assert f"needs about {needed / 1e9:.3g} GB of memory with n = 5000" in message
@@ -70,7 +72,8 @@ def test_memory_estimate_counts_workers_up_to_the_number_of_chains(machine):
     machine(1e9)
     X, y = data(10_000)
     one, two, many = (
-        refused(BayesianGPClassifier(ROUGH, n_chains=3, n_draws=1, n_jobs=n), X, y) for n in (1, 2, 8)
+        refused(BayesianGPClassifier(ROUGH, n_chains=3, n_draws=1, n_jobs=n), X, y)
+        for n in (1, 2, 8)
     )
     each = SAMPLERS["pm"].n_matrices
     assert f"({each:g} n^2" in one
