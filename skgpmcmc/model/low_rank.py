@@ -83,10 +83,8 @@ class NystromPrior(LowRankPrior):
         """``R = K[:, P] R_P'^-1`` for the pivots P among the rows I."""
         row_root = self._row_root
         # A product with the inverse is faster than a triangular solve.
-        transposed = linalg.lower_product(
-            linalg.lower_inverse(row_root.triangle),
-            np.asfortranarray(self._columns[row_root.pivots]),
-        )
+        columns = np.asfortranarray(self._columns[row_root.pivots])
+        transposed = linalg.lower_product(linalg.lower_inverse(row_root.triangle), columns)
         transposed[:, self.rows] = row_root.factor.T
         return PivotedRoot(transposed.T.copy(order="F"), self.rows[row_root.pivots])
 
