@@ -382,6 +382,10 @@ class Approximation(Configuration, ABC):
         """Return q at theta: an approximation is a `ReferenceDensity`."""
         return self.fit(model, theta).q
 
+    def arrays_at(self, model: LatentGP, theta: FloatArray) -> tuple[FloatArray, ...]:
+        """See `ReferenceDensity`."""
+        return self.at(model, theta).arrays
+
     @abstractmethod
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of the log evidence, at a fit iterated to a tight tolerance.

@@ -51,6 +51,7 @@ from ..run.chains import continue_chains, n_rounds, sample_chains
 from ..run.convergence import ConvergenceGoal
 from ..run.diagnostics import diagnose
 from ..run.memory import require_memory
+from ..run.progress import estimate_n_draws
 from ..run.records import MarkedSamples, ModelRun, SamplingRun
 from ..samplers import MAPPED, WITHIN_GIBBS, find_settings_in_use
 from ..samplers.base import Sampler
@@ -192,12 +193,14 @@ class BaseBayesianGP(
         earlier = vars(self).get("_sampling") if self.warm_start and not self.checkpoint else None
         if earlier is not None:
             earlier.check_unchanged(self, X, observed)
-            n_bytes = self._require_memory(earlier.run.models, sampler, n_warmup, n_importance)
+            n_bytes = self._require_memory(
+                earlier.run.models, sampler, n_warmup, n_importance, stop
+            )
             return self._continued(earlier.run, stop, n_bytes)
         approximation, cheap = check.resolve_approximation(self.approximation, sampler, likelihood)
         kernel = self._resolve_kernel(X, features)
         models = self._models(kernel, X, observed, separate)
-        n_bytes = self._require_memory(models, sampler, n_warmup, n_importance)
+        n_bytes = self._require_memory(models, sampler, n_warmup, n_importance, stop)
         sampler.check_model(models[0])
         _warn_about_length_scales(models[0])
         rounds = sampler.n_set_up_rounds(sampler.n_warmup(n_warmup)) + n_rounds(self.n_draws)
@@ -266,8 +269,12 @@ class BaseBayesianGP(
         sampler: Sampler,
         n_warmup: int | None,
         n_importance: int | None,
+        stop: ConvergenceGoal | None,
     ) -> float:
-        """Refuse a fit that the machine has no memory for; returns the bytes that it needs."""
+        """Refuse a fit that the machine has no memory for; returns the bytes that it needs.
+
+        Draws are counted as far as they are expected; memory for them is not taken beforehand.
+        """
         model = models[0]
         n = model.n_inputs
         n_functions = model.likelihood.n_functions
@@ -275,7 +282,8 @@ class BaseBayesianGP(
         n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
         # Warm-up and rounds hold draws one after the other; a checkpoint has them once more.
         n_copies = _COPIES_OF_DRAWS + (self.checkpoint is not None)
-        n_held = max(n_copies * self.n_draws, sampler.n_warmup(n_warmup)) + (n_importance or 0)
+        n_draws = estimate_n_draws(self.n_draws, stop, self.n_chains)
+        n_held = max(n_copies * n_draws, sampler.n_warmup(n_warmup)) + (n_importance or 0)
         rank = None
         if sampler.n_roots is not None and n_functions == 1:
             rank = GaussianPrior(model.covariance, model.start).find_small_rank()

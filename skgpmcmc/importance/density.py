@@ -43,3 +43,6 @@ class ReferenceDensity(Protocol):
 
     def at(self, model: LatentGP, theta: FloatArray) -> Density:
         """Return the density at theta."""
+
+    def arrays_at(self, model: LatentGP, theta: FloatArray) -> tuple[FloatArray, ...]:
+        """Return the `arrays` of the density at theta, without its prior if that is possible."""

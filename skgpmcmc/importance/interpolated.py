@@ -16,7 +16,7 @@ from ..model.joint import LatentGP
 from ..model.prior import GaussianPrior
 from ..numerics.linalg import ridge_regression
 from .density import Density
-from .sequential import SequentialApproximation
+from .sequential import SequentialApproximation, rank_rows
 
 #: Noise variance of the residuals, relative to the variance of the process: for conditioning.
 _NUGGET = 1e-6
@@ -102,6 +102,13 @@ class InterpolatedSites:
         return _make_density(
             model, model.prior_at(theta), self.sites_at(theta), self.sequential_rows
         )
+
+    def arrays_at(self, model: LatentGP, theta: FloatArray) -> tuple[FloatArray, ...]:
+        """See `ReferenceDensity`."""
+        sites = self.sites_at(theta)
+        if not len(self.sequential_rows):
+            return tuple(sites)
+        return (*sites, rank_rows(len(sites.shift), self.sequential_rows))
 
     def sites_at(self, theta: FloatArray) -> Sites:
         """Interpolated sites at theta of shape (p,)."""

@@ -98,9 +98,7 @@ class SequentialApproximation:
 
         `make_density` makes the density from them.
         """
-        rank = np.zeros(len(self.q.sites.shift))
-        rank[self.rows] = np.arange(len(self.rows)) + 1.0
-        return (*self.q.sites, rank)
+        return (*self.q.sites, rank_rows(len(self.q.sites.shift), self.rows))
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Independent draws of f."""
@@ -157,6 +155,13 @@ def choose_sequential_rows(skewness: FloatArray, noise: float) -> IntArray:
     order = np.argsort(-mean, kind="stable")
     rest = np.cumsum(mean[order[::-1]] ** 2)[::-1] / 6.0  # sum over a row and all later rows
     return order[: np.count_nonzero(rest > noise**2)]
+
+
+def rank_rows(n: int, sequential_rows: IntArray) -> FloatArray:
+    """Return the rank of each of n rows in the order of drawing, from 1; 0 if not sequential."""
+    rank = np.zeros(n)
+    rank[sequential_rows] = np.arange(len(sequential_rows)) + 1.0
+    return rank
 
 
 def draw_many(

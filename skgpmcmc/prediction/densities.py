@@ -44,4 +44,4 @@ def _evaluate_densities(
 ) -> list[tuple[FloatArray, ...]]:
     """Return the arrays of the density at each row of theta; the work of one task."""
     with one_thread():
-        return [reference.at(model, row).arrays for row in theta]
+        return [reference.arrays_at(model, row) for row in theta]

@@ -53,6 +53,19 @@ def test_interpolation_reproduces_the_sites_of_design_points(model, approximatio
         assert relative_error(found.shift, expected.shift) < 1e-3
 
 
+@in_one_test("sequential_rows", [None, np.array([7, 3, 11])])
+def test_arrays_of_the_density_are_found_without_its_prior(model, sequential_rows, monkeypatch):
+    reference, _ = interpolated(model, EP(), 8, sequential_rows)
+    theta = CENTER + 0.3 * SCALE
+    expected = reference.at(model, theta).arrays
+    with monkeypatch.context() as patched:
+        patched.setattr(type(model), "prior_at", lambda *_: pytest.fail("the prior was made"))
+        found = reference.arrays_at(model, theta)
+    assert len(found) == len(expected) == (2 if sequential_rows is None else 3)
+    for one, other in zip(found, expected, strict=True):
+        assert_array_equal(one, other)
+
+
 @in_one_test("factor", [1e-9, 1e9])
 def test_interpolation_of_sites_does_not_depend_on_scales_of_theta(model, factor):
     """No warning of an ill-conditioned trend, where a posterior is narrower than was thought."""
