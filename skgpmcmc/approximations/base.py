@@ -287,6 +287,14 @@ class GaussianApproximation:
             A = linalg.add_outer(A, -x, y)
         return -self.prior.contract(A)
 
+    def residual_gradient(self, model: LatentGP) -> FloatArray | float:
+        """Gradient that variances of residuals beyond f add, where q has the sites of EP; or 0."""
+        if not model.has_residuals:
+            return 0.0
+        observed = model.observations_at(self.prior.theta)
+        _, alpha, beta = observed.tilted_moments(*self.cavities().moments)
+        return model.residual_gradient(self.prior, 0.5 * (alpha**2 - beta))
+
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Return independent draws of f."""
         delta = self.sample_deviation(rng, size)

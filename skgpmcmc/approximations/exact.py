@@ -51,8 +51,12 @@ class Exact(Approximation):
         """Gradient of log p(y | theta); R&W (5.9)."""
         q = fit.q
         observed = model.observations_at(fit.q.prior.theta)
-        of_likelihood = _average_parameter_gradient(observed, q.mean, q.marginal_variance)
-        return np.concatenate([q.kernel_gradient(), of_likelihood])
+        if model.has_residuals:
+            of_likelihood = observed.tilted_parameter_gradient(*q.cavities().moments).sum(axis=1)
+        else:
+            of_likelihood = _average_parameter_gradient(observed, q.mean, q.marginal_variance)
+        of_kernel = q.kernel_gradient() + q.residual_gradient(model)
+        return np.concatenate([of_kernel, of_likelihood])
 
     def fit_with_gradient(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None

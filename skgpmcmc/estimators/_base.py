@@ -19,17 +19,17 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process.kernels import CompoundKernel, Kernel
 
-from .._params import check_flag, check_in, check_integer
+from .._params import check_choice, check_flag, check_in, check_integer
 from .._warnings import warn
 from ..likelihoods.base import Likelihood
 from ..model.classwise import ClasswiseGP
 from ..model.covariance import make_covariance
+from ..model.inducing import InducingGP
 from ..model.joint import LatentGP
 from ..model.kernels import smooth_kernel
 from ..model.names import element_names
 from ..model.observations import Observations
 from ..model.parts import label_elements
-from ..model.prior import GaussianPrior
 from ..parallel.threads import one_thread
 from ..parallel.workers import LostWorkersError
 from ..prediction.densities import find_density_arrays
@@ -59,6 +59,7 @@ from . import _validation as check
 from ._average import KernelAverage
 from ._callbacks import CallbackMonitor
 from ._data import PREDICTION_PARAMS, check_n_jobs, replace_fitted
+from ._inducing import COVARIANCES, approximate_models
 from ._kernel_notes import warn_about_kernel
 from ._link import DocumentationLink
 from ._parameters import ModelParameters, RunParameters
@@ -123,6 +124,8 @@ class BaseBayesianGP(
             check_integer(
                 "n_importance", self.n_importance, 1, ' Use "auto" for as many as it takes.'
             )
+        check_choice("covariance", self.covariance, COVARIANCES)
+        check_integer("n_inducing", self.n_inducing, 1)
         check_n_jobs(self.n_jobs)
         if not isinstance(self.verbose, (bool, np.bool_)):
             check_integer("verbose", self.verbose, 0, " Use 0 for silence.")
@@ -200,6 +203,8 @@ class BaseBayesianGP(
         approximation, cheap = check.resolve_approximation(self.approximation, sampler, likelihood)
         kernel = self._resolve_kernel(X, features)
         models = self._models(kernel, X, observed, separate)
+        if self.covariance == "inducing":
+            models = approximate_models(models, self.n_inducing, sampler, approximation)
         n_bytes = self._require_memory(models, sampler, n_warmup, n_importance, stop)
         sampler.check_model(models[0])
         _warn_about_length_scales(models[0])
@@ -225,9 +230,11 @@ class BaseBayesianGP(
             monitor=monitor,
         )
         monitor.end()
-        return replace(
-            run, in_use=find_settings_in_use(sampler, approximation, n_importance, cheap)
-        )
+        in_use = find_settings_in_use(sampler, approximation, n_importance, cheap)
+        first = models[0]
+        if isinstance(first, InducingGP):
+            in_use["covariance"] = f"inducing ({len(first.rows)} inputs, an approximation)"
+        return replace(run, in_use=in_use)
 
     def _continued(
         self, run: SamplingRun, stop: ConvergenceGoal | None, n_bytes: float
@@ -284,9 +291,7 @@ class BaseBayesianGP(
         n_copies = _COPIES_OF_DRAWS + (self.checkpoint is not None)
         n_draws = estimate_n_draws(self.n_draws, stop, self.n_chains)
         n_held = max(n_copies * n_draws, sampler.n_warmup(n_warmup)) + (n_importance or 0)
-        rank = None
-        if sampler.n_roots is not None and n_functions == 1:
-            rank = GaussianPrior(model.covariance, model.start).find_small_rank()
+        rank = None if sampler.n_roots is None else model.find_small_rank()
         n_matrices = sampler.n_matrices if rank is None else sampler.n_roots
         return require_memory(
             f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",

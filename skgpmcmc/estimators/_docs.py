@@ -75,6 +75,12 @@ approximation : {"auto", "ep", "laplace", "sod", "nystrom", "eigen"} or Approxim
 n_importance : int or "auto", default="auto"
     Importance draws in each estimate of the marginal likelihood. "auto" learns in the set-up how
     many each theta needs. Any number is exact, but few lead to many rejections.
+covariance : {"exact", "inducing"}, default="exact"
+    "inducing" is an approximation for many rows whose covariance matrix has nearly full rank
+    (FITC): some inputs determine f at all others, up to independent residuals. The draws of f are
+    then those of this part of f. Only with "pm", "marginal" and "ep". See :doc:`/how_to_large_n`.
+n_inducing : int, default=500
+    Most inputs that determine f, with ``covariance="inducing"``.
 max_predict_draws : int, "auto" or None, default="auto"
     Maximum number of posterior draws in predictions, which `fit` selects. "auto" is 16 to 400, for
     a Monte Carlo error of probabilities below 0.005; None is all. See :doc:`/predictions`.

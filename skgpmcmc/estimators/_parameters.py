@@ -50,5 +50,7 @@ class RunParameters:
     sampler: str | Sampler = "pm"
     approximation: str | Approximation | CheapApproximation = "auto"
     n_importance: int | str = "auto"
+    covariance: str = "exact"
+    n_inducing: int = 500
     max_predict_draws: int | str | None = "auto"
     predict_cache_bytes: int = 2**29

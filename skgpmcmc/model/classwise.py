@@ -120,6 +120,9 @@ class ClasswiseGP(LatentGP):
         """Number of latent functions."""
         return self.likelihood.n_functions
 
+    def find_small_rank(self) -> None:
+        """See `LatentGP`: the approximation of several functions needs K."""
+
     def latent_shape(self, n_rows: int) -> tuple[int, ...]:
         """Return the shape of the latent values of `n_rows` rows: (C, n_rows)."""
         return (self.n_functions, n_rows)

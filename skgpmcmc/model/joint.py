@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -49,6 +49,9 @@ class LatentGP:
     hyperprior : HyperPrior
         Prior of all components of theta.
     """
+
+    #: Whether the latent values of targets have residuals beyond f.
+    has_residuals: ClassVar[bool] = False
 
     covariance: Covariance
     observations: Observations
@@ -130,6 +133,17 @@ class LatentGP:
         """p(f | theta), with its K unless there are many inputs."""
         prior = GaussianPrior(self.covariance, theta)
         return prior if prior.by_columns else replace(prior, matrix=prior.K)
+
+    def find_small_rank(self) -> int | None:
+        """Return the rank of K at `start` if it is found without K and is small, else None."""
+        return GaussianPrior(self.covariance, self.start).find_small_rank()
+
+    def residual_gradient(self, prior: GaussianPrior, slopes: FloatArray) -> FloatArray:
+        """Turn derivatives in the variances of residuals, (n,), into those in the kernel's theta.
+
+        Here no latent value has a residual.
+        """
+        return np.zeros(len(prior.kernel_theta))
 
     def observations_at(self, theta: FloatArray) -> Observations:
         """Return p(y | f, theta) as a function of f."""

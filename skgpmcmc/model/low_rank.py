@@ -21,6 +21,11 @@ class LowRankPrior(GaussianPrior):
     """p(f | theta) = N(f; 0, R R') for an R of few columns, whatever the rank of K."""
 
     low_rank = True
+    by_columns = False  # there are few columns in any case
+
+    def find_small_rank(self) -> int:
+        """See `GaussianPrior`."""
+        return self.rank
 
     @cached_property
     def K(self) -> FloatArray:
@@ -71,8 +76,6 @@ class NystromPrior(LowRankPrior):
     @cached_property
     def _row_root(self) -> PivotedRoot:
         return full_root(np.asfortranarray(self._columns[:, self.rows]))
-
-    by_columns = False  # the rows I are all that is needed
 
     def pivot_columns(self) -> Iterator[tuple[slice, FloatArray]]:
         """See `GaussianPrior`."""

@@ -292,7 +292,7 @@ class GaussianPrior:
         """R from columns of K; None if r is above n / 2, or too large."""
         n = self.size
         most = N_TRIED - 1 if self._matrix_fits else most_columns(n, _N_ROOTS)
-        K = _MatrixOfInputs(self.covariance.of_training, self.kernel_theta)
+        K = MatrixOfInputs(self.covariance.of_training, self.kernel_theta)
         return root_by_columns(K, min(most, n // 2))
 
     @property
@@ -553,7 +553,7 @@ class GaussianPrior:
         """Give the covariances of the pivots with all inputs, by blocks: which, and (r, m)."""
         pivots = self.root.pivots
         if self.by_columns:
-            yield from _MatrixOfInputs(self.covariance, self.kernel_theta).blocks(pivots)
+            yield from MatrixOfInputs(self.covariance, self.kernel_theta).blocks(pivots)
         else:
             yield slice(0, self.size), self.K.T[pivots]
 
@@ -613,26 +613,42 @@ class GaussianPrior:
         pivots are compared with new ones.
         """
         pivots = self.root.pivots
-        if self.by_columns and self.low_rank:
+        many = self.size > _MOST_INPUTS_WITH_MATRIX and self.covariance.by_columns
+        if many and self.low_rank:
             return self.covariance.of_inputs(pivots), np.arange(len(pivots))
         return self.covariance, pivots
 
 
 @dataclass(frozen=True, eq=False)
-class _MatrixOfInputs:
-    """K at a theta, by columns; see `MatrixByColumns`."""
+class MatrixOfInputs:
+    """K at a theta, by columns; see `MatrixByColumns`.
+
+    Attributes
+    ----------
+    covariance : Covariance
+    theta : ndarray of shape (p,)
+        Hyper-parameters of the kernel, natural logs.
+    """
 
     covariance: Covariance
-    theta: FloatArray  # of the kernel, natural logs
+    theta: FloatArray
 
     @property
     def diagonal(self) -> FloatArray:
+        """See `MatrixByColumns`."""
         return self.covariance.diagonal(self.theta, self.covariance.X)
 
     def square(self, rows: IntArray) -> FloatArray:
+        """See `MatrixByColumns`."""
         return self.covariance.of_inputs(rows).matrix(self.theta)
 
     def blocks(self, rows: IntArray) -> Iterator[tuple[slice, FloatArray]]:
+        """See `MatrixByColumns`.
+
+        Yields
+        ------
+        tuple of slice and ndarray
+        """
         own = self.covariance.of_inputs(rows)
         for columns in linalg.split_entries(len(self.covariance.X), len(rows)):
             new = own.at_new(self.covariance.X[columns])

@@ -169,7 +169,7 @@ def root_by_columns(K: MatrixByColumns, most: int) -> PivotedRoot | None:
     if most < min(n, N_TRIED) and _has_full_rank(K.square(np.arange(most + 1)), tolerances[0]):
         return None
     for tolerance in tolerances:
-        root = _grow_root(K, most, tolerance)
+        root = _grow_root(K, tolerance, most)
         if root is None:
             return None
         if _is_complete(root, K.diagonal, tolerance):
@@ -177,8 +177,25 @@ def root_by_columns(K: MatrixByColumns, most: int) -> PivotedRoot | None:
     raise NotPositiveDefiniteError("the matrix has a negative eigenvalue")
 
 
-def _grow_root(K: MatrixByColumns, most: int, tolerance: float) -> PivotedRoot | None:
-    """Add pivots until no residual variance is above the tolerance; None at more than `most`.
+def choose_pivots(K: MatrixByColumns, n_pivots: int) -> IntArray:
+    """Choose inputs that explain most of the variance of all; fewer than `n_pivots` if these do.
+
+    Returns
+    -------
+    ndarray of int of shape (n_pivots,)
+        Positions, the most important input first.
+    """
+    root = _grow_root(K, _list_tolerances(K.diagonal)[0], n_pivots, cut=True)
+    assert root is not None
+    return root.pivots
+
+
+def _grow_root(
+    K: MatrixByColumns, tolerance: float, most: int, *, cut: bool = False
+) -> PivotedRoot | None:
+    """Add pivots until no residual variance is above the tolerance.
+
+    With more than `most` columns the result is None, or the first columns for ``cut=True``.
 
     Several pivots are found at once, among the inputs that have the largest residual variances.
     These pivots are no better than full pivoting only where other inputs have smaller residual
@@ -189,7 +206,7 @@ def _grow_root(K: MatrixByColumns, most: int, tolerance: float) -> PivotedRoot |
     least = _LAST_PIVOT_WEIGHT * tolerance
     root = PivotedRoot(np.empty((n, 0), order="F"), np.empty(0, dtype=np.intp))
     unexplained = share**2 * K.diagonal
-    while unexplained.max() > least:
+    while unexplained.max() > least and not (cut and root.rank == most):
         candidates = np.argsort(-unexplained, kind="stable")[:_N_CANDIDATES]
         known = root.factor[candidates]
         residual = K.square(candidates) - known @ known.T
@@ -197,9 +214,11 @@ def _grow_root(K: MatrixByColumns, most: int, tolerance: float) -> PivotedRoot |
         triangle, order = _factor_by_pivots(residual, share[candidates], limit)
         if not len(order):
             break  # what is left are rounding errors
-        if root.rank + len(order) > most:
+        if root.rank + len(order) > most and not cut:
             return None
-        root = _add_pivots(K, root, candidates[order], triangle[order])
+        order = order[: most - root.rank]
+        chosen = triangle[order, : len(order)]
+        root = _add_pivots(K, root, candidates[order], chosen)
         unexplained = share**2 * (K.diagonal - _row_squares(root.factor))
         unexplained[root.pivots] = 0.0
     return root

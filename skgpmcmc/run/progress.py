@@ -203,7 +203,7 @@ def time_iteration(model: LatentGP, approximation: Approximation | None) -> floa
         ITERATIONS_PER_EVALUATION if approximation else 1.0 / _FACTORIZATIONS_PER_ITERATION
     )
     growth = (n / some.n_inputs) ** (2 if low_rank else 3)
-    rank = model.prior_at(model.start).find_small_rank() if low_rank else None
+    rank = model.find_small_rank() if low_rank else None
     if rank is not None:
         growth = n * rank**2 / (some.n_inputs * some_rank**2)
     return min(seconds, default=0.0) * growth / per_iteration
