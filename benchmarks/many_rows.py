@@ -1,12 +1,13 @@
 """Many rows with smooth kernels: ranks beforehand, and whole fits whose hyper-parameters are known.
 
 Run as ``python -m benchmarks.many_rows [--ranks] [--fits 2000 20000 100000] [--only KIND ...]
-[--n-jobs 2] [--compare]``, with ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. Inputs are normal
+[--n-jobs 2] [--compare] [--inducing]``, with ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. Inputs are normal
 with unit variance. ``--ranks`` finds ranks of kernels, and the seconds of one root. ``--fits`` fits
 the default estimators to targets that are drawn from the model, each in a process of its own;
 memory is that of the process and its workers together, without shared pages counted twice.
-``--compare`` fits the same 2000 rows with the covariance matrix and with columns of it. Results are
-kept in ``results/many_rows.json`` as they come.
+``--compare`` fits the same 2000 rows with the covariance matrix and with columns of it.
+``--inducing`` fits 1000 rows of a rough function with inducing inputs, and exactly. Results are kept
+in ``results/many_rows.json`` as they come.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
+from sklearn.metrics import log_loss
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPPoissonRegressor, BayesianGPRegressor
 from skgpmcmc.kernels import effective_rank
@@ -36,6 +38,8 @@ from .common import ROOT, load_results, plain, print_table, save, watched_memory
 
 #: True kernel of the fits.
 TRUTH = ConstantKernel(2.0) * RBF(1.0)
+#: True kernel of the comparison with inducing inputs.
+ROUGH = ConstantKernel(2.0) * Matern(0.5, nu=1.5)
 #: True standard deviation of Gaussian noise.
 NOISE = 0.5
 #: Name and function of a length-scale of the kernels whose ranks are found.
@@ -161,6 +165,40 @@ def compare(kind: str, n: int) -> dict[str, Any]:
     }
 
 
+def fit_rough(settings: dict[str, Any]) -> dict[str, Any]:
+    """Fit classes of 1000 rows whose latent function is rough; score it on 1000 others."""
+    X = inputs(2000, 2)
+    covariance = make_covariance(ROUGH, X)
+    f = GaussianPrior(covariance, covariance.start).sample(np.random.default_rng(1))
+    y = np.random.default_rng(2).uniform(size=2000) < norm.cdf(f)
+    train, test = slice(0, 1000), slice(1000, 2000)
+    kernel = ConstantKernel() * Matern(nu=1.5)
+    begin = time.process_time()
+    model = BayesianGPClassifier(kernel, random_state=0, **settings).fit(X[train], y[train])
+    seconds = time.process_time() - begin
+    return {
+        "seconds": seconds,
+        "log_loss": log_loss(y[test], model.predict_proba(X[test])),
+        "mean": model.theta_samples_.mean(axis=(0, 1)),
+        "sd": model.theta_samples_.std(axis=(0, 1)),
+    }
+
+
+def measure_inducing() -> dict[str, Any]:
+    """Compare posteriors with inducing inputs with the exact one."""
+    exact = fit_rough({})
+    found = {"exact": exact}
+    for m in (50, 100, 200, 400):
+        own = fit_rough({"covariance": "inducing", "n_inducing": m})
+        ratio = own["sd"] / exact["sd"]
+        distance = (own["mean"] - exact["mean"]) / exact["sd"]
+        # Of normal distributions with these moments, from the exact one.
+        own["divergence"] = 0.5 * (ratio**2 + distance**2 - 1.0) - np.log(ratio)
+        found[str(m)] = own
+        print(m, own, flush=True)
+    return found
+
+
 def run_apart(kind: str, n: int, n_jobs: int) -> dict[str, Any]:
     """Measure a fit in a process of its own."""
     flags = ["--one", kind, "--fits", str(n), "--n-jobs", str(n_jobs)]
@@ -177,6 +215,7 @@ def main() -> None:
     parser.add_argument("--fits", type=int, nargs="*", default=[], metavar="N")
     parser.add_argument("--only", nargs="+", choices=list(FITS), default=list(FITS))
     parser.add_argument("--compare", action="store_true")
+    parser.add_argument("--inducing", action="store_true")
     parser.add_argument("--n-jobs", type=int, default=2)
     parser.add_argument("--one", choices=list(FITS), default=None, help="in this process")
     args = parser.parse_args()
@@ -207,6 +246,9 @@ def main() -> None:
             results.setdefault("compared", {})[kind] = plain(compare(kind, 2000))
             save("many_rows", settings, results)
             print(kind, results["compared"][kind])
+    if args.inducing:
+        results["inducing"] = plain(measure_inducing())
+        save("many_rows", settings, results)
 
 
 if __name__ == "__main__":

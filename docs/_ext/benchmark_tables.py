@@ -896,6 +896,12 @@ def _many_rows(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         head = ["targets", "n", "rank", "minutes", "GiB", "evaluations", "least effective draws"]
         head += ["R-hat", "truth inside"]
         return [*list_table("", head, rows), *provenance(document)]
+    if part == "inducing":
+        for name, own in results.get("inducing", {}).items():
+            largest = max(own.get("divergence", [0.0]))
+            rows.append([name, decimals(own["log_loss"], 4), two(largest), two(own["seconds"])])
+        head = ["inducing inputs", "log loss", "largest divergence of a marginal", "seconds"]
+        return list_table("", head, rows)
     for kind, own in results.get("compared", {}).items():
         gap, error = own["difference_of_evidence"], own["error_of_evidence"]
         largest = np.abs(own["difference_of_quantiles"]).max()

@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
 from skgpmcmc.model import HyperPrior
+from skgpmcmc.model.inducing import InducingGP, with_inducing_inputs
 from skgpmcmc.numerics.quadratic import Quadratic
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup import Request, emulated, proposals
@@ -299,6 +300,19 @@ def test_rotations_up_to_three_dimensions_and_chains_beyond_keep_the_joint_law(p
 
     check(emulated_test(noted, model=many_lengths(p)))
     assert names == {main}
+
+
+def with_one_inducing_input(kind=InducingGP):
+    """Six points, one of which determines f at the others, up to large residuals."""
+    model = with_inducing_inputs(small_model(6, 4.0), 1)
+    return kind(model.covariance, model.observations, model.hyperprior, model.rows)
+
+
+@pytest.mark.statistical
+def test_the_emulated_sampler_keeps_the_joint_law_of_inducing_inputs():
+    check(
+        emulated_test(lambda mixture: mixture, approximation=EP(), model=with_one_inducing_input())
+    )
 
 
 @pytest.mark.statistical
