@@ -1,13 +1,13 @@
 """Many rows with smooth kernels: ranks beforehand, and whole fits whose hyper-parameters are known.
 
 Run as ``python -m benchmarks.many_rows [--ranks] [--fits 2000 20000 100000] [--only KIND ...]
-[--n-jobs 2] [--compare] [--inducing]``, with ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. Inputs are normal
-with unit variance. ``--ranks`` finds ranks of kernels, and the seconds of one root. ``--fits`` fits
-the default estimators to targets that are drawn from the model, each in a process of its own;
-memory is that of the process and its workers together, without shared pages counted twice.
-``--compare`` fits the same 2000 rows with the covariance matrix and with columns of it.
-``--inducing`` fits 1000 rows of a rough function with inducing inputs, and exactly. Results are kept
-in ``results/many_rows.json`` as they come.
+[--n-jobs 2] [--compare] [--inducing]``, with ``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. Inputs
+are normal with unit variance. ``--ranks`` finds ranks of kernels, and the seconds of one root.
+``--fits`` fits the default estimators to targets that are drawn from the model, each in a process
+of its own; memory is that of the process and its workers together, without shared pages counted
+twice. ``--compare`` fits the same 2000 rows with the covariance matrix and with columns of it.
+``--inducing`` fits 1000 rows of a rough function with inducing inputs, and exactly. Results are
+kept in ``results/many_rows.json`` as they come.
 """
 
 from __future__ import annotations
