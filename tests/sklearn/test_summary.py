@@ -11,6 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier, BayesianGPRegressor
 from skgpmcmc.run.summary import PosteriorSummary
+from skgpmcmc.samplers import Marginal, PseudoMarginal
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.standard_normal((24, 2)), columns=["age", "bmi"])
@@ -34,11 +35,13 @@ def test_summary_rows_have_the_names_of_features(regressor):
 
 
 def test_feature_names_are_used_only_for_vectors_with_an_element_per_feature():
-    model = BayesianGPRegressor(**SHORT).fit(X[["age"]], Y)
+    walk = {**SHORT, "n_warmup": 10, "sampler": Marginal(moves="random_walk")}
+    model = BayesianGPRegressor(**walk).fit(X[["age"]], Y)
     assert model.hyperparameter_names_[1] == "k1__k2__length_scale"
-    plain = BayesianGPRegressor(ard=True, **SHORT).fit(X.to_numpy(), Y)
+    plain = BayesianGPRegressor(ard=True, **walk).fit(X.to_numpy(), Y)
     assert plain.hyperparameter_names_[1] == "k2__length_scale[0]"
-    softmax = BayesianGPClassifier(ard=True, multi_class="softmax_separate", **SHORT)
+    walk |= {"sampler": PseudoMarginal(moves="random_walk"), "n_importance": 4}
+    softmax = BayesianGPClassifier(ard=True, multi_class="softmax_separate", **walk)
     names = softmax.fit(X, np.arange(24) % 3).hyperparameter_names_
     assert "k2__length_scale[bmi][2]" in names
 
