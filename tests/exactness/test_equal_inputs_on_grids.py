@@ -148,7 +148,7 @@ def test_variance_draws_stay_moderate_if_inputs_repeat(name):
     """A look at the variance: with a jitter it had been far out in the tail of its prior."""
     data, estimator = FITS[name]
     problem = data()
-    model = estimator(target_ess=None, max_rhat=1.1, n_chains=2, n_draws=60, random_state=seeded())
+    model = estimator(target_ess=None, max_rhat=1.1, n_draws=60, random_state=seeded())
     model.fit(problem.X, problem.y)
     variance = np.exp(model.theta_samples_[:, :, 0])
     assert np.median(variance) < 300.0
