@@ -46,6 +46,9 @@ OF_CLASSES = {**WALK, "sampler": PseudoMarginal(moves="random_walk"), "n_importa
 
 
 few_draws = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+short_walks = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:log_evidence.*Pareto"
+)
 
 
 def estimator(kind, kernel, **settings):
@@ -227,7 +230,7 @@ def test_attributes_of_members_are_refused_by_name(binary):
         _ = binary.nothing_
 
 
-@few_draws
+@short_walks
 def test_the_summary_names_the_kernel_and_the_class():
     found = estimator(BayesianGPClassifier, FREE, **OF_CLASSES).fit(X, THREE)
     names = list(found.summary().index)
@@ -241,7 +244,7 @@ def test_pickles_and_small_copies_predict_the_same(binary):
         assert_array_equal(pickle.loads(pickle.dumps(copy)).predict_proba(Z), expected)
 
 
-@few_draws
+@short_walks
 def test_draws_do_not_depend_on_the_number_of_workers():
     one = estimator(BayesianGPRegressor, FREE, **WALK).fit(X, Y)
     two = clone(one).set_params(n_jobs=2).fit(X, Y)
@@ -249,7 +252,7 @@ def test_draws_do_not_depend_on_the_number_of_workers():
     assert_array_equal(one.predict(Z), two.predict(Z))
 
 
-@few_draws
+@short_walks
 def test_a_warm_start_adds_draws_to_every_member():
     found = estimator(BayesianGPRegressor, FREE, **WALK | {"n_draws": 50}, max_rhat=2.0)
     first = [own.theta_samples_ for own in found.fit(X, Y).estimators_]
@@ -259,7 +262,7 @@ def test_a_warm_start_adds_draws_to_every_member():
         assert_array_equal(own.theta_samples_[:, :50], before)
 
 
-@few_draws
+@short_walks
 def test_warm_start_refuses_other_kernels_and_keeps_the_earlier_fit():
     found = estimator(BayesianGPRegressor, FREE, **WALK, max_rhat=2.0)
     found.fit(X, Y)
@@ -272,7 +275,7 @@ def test_warm_start_refuses_other_kernels_and_keeps_the_earlier_fit():
         assert found.estimators_[0].theta_samples_.shape[1] == 20
 
 
-@few_draws
+@short_walks
 def test_a_checkpoint_has_a_file_for_each_kernel(tmp_path):
     path = tmp_path / "chains"
     found = estimator(BayesianGPRegressor, FREE, **WALK, checkpoint=path).fit(X, Y)
