@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
+from scipy.special import chdtr
 
 from .._typing import FloatArray
 from ..model.joint import LatentGP
@@ -217,11 +218,11 @@ def joint_statistics(model: LatentGP) -> list[Statistic]:
 
 def _squared_norm_cdf(model: LatentGP, draws: JointDraws) -> FloatArray:
     """Return the chi-squared probability of |v|^2, where f = R v, of each draw."""
-    probabilities = []
-    for theta, f in zip(draws.theta, draws.f, strict=True):
-        v = model.prior_at(theta).whiten(f)
-        probabilities.append(stats.chi2(len(v)).cdf(v @ v))
-    return np.array(probabilities)
+    whitened = [
+        model.prior_at(theta).whiten(f) for theta, f in zip(draws.theta, draws.f, strict=True)
+    ]
+    rank = np.array([len(v) for v in whitened])
+    return np.asarray(chdtr(rank, np.array([v @ v for v in whitened])))
 
 
 def _joint_log_lik(model: LatentGP, draws: JointDraws) -> FloatArray:

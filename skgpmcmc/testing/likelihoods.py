@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 
 import numpy as np
-from scipy.integrate import quad
+from scipy.special import roots_legendre
 
 from .._typing import FloatArray
 from ..likelihoods.base import Likelihood
@@ -17,6 +16,12 @@ _LATENT_VALUES = np.linspace(-2.5, 2.5, 11)
 _DIFFERENCE_STEP = 1e-4
 #: Means and variances of the cavities at which moments are compared.
 _CAVITIES = ((-1.5, 0.3), (0.0, 1.0), (0.7, 4.0))
+#: Nodes of a rule on each panel of the quadrature.
+_N_NODES = 20
+#: Width, in standard deviations of the cavity, below which no panel is bisected.
+_SHORTEST_PANEL = 1e-9
+#: Number of panels that differ at once, beyond which none is bisected.
+_MOST_PANELS = 1000
 #: Samples in a mean that is compared.
 _N_SAMPLED = 20_000
 #: Standard errors by which a mean may deviate: a correct one does so once in a million times.
@@ -123,25 +128,44 @@ def _check_parameters(likelihood: Likelihood, y: FloatArray) -> None:
 def _integrate_tilted(
     likelihood: Likelihood, y: float, mean: float, var: float, weight: float
 ) -> tuple[float, float, float]:
-    """Return the mass of p(y | f)^weight N(f; mean, var), and the moments of standardized f."""
+    """Return the mass of p(y | f)^weight N(f; mean, var), and the moments of standardized f.
+
+    By adaptive quadrature: panels are bisected until a rule agrees with that of both halves.
+    """
+    nodes, node_weights = roots_legendre(_N_NODES)
     sd = np.sqrt(var)
 
-    def integral(power: int) -> float:
-        """Return the integral of x^power times the density."""
+    def integrals(left: FloatArray, right: FloatArray) -> FloatArray:
+        """Return the integrals of the density, and of it times x and x^2, on panels; (3, k)."""
+        x = 0.5 * (left + right)[:, None] + 0.5 * (right - left)[:, None] * nodes
+        log_prob = likelihood.log_prob(np.full(x.size, y), mean + sd * x.ravel()).reshape(x.shape)
+        density = np.exp(weight * log_prob - 0.5 * x * x) / np.sqrt(2.0 * np.pi)
+        values = np.stack([density, x * density, x * x * density]) @ node_weights
+        return np.asarray(0.5 * (right - left) * values)
 
-        def integrand(x: float) -> float:
-            """Return x^power times the density at x."""
-            log_prob = likelihood.log_prob(np.array([y]), np.array([mean + sd * x]))[0]
-            density = np.exp(weight * log_prob - 0.5 * x * x) / np.sqrt(2.0 * np.pi)
-            return float(x**power * density)
-
-        # Panels are short enough for quad to find a narrow peak anywhere.
-        edges = np.linspace(-12.0, 12.0, 49)
-        return sum(float(quad(integrand, *ends, epsabs=1e-14)[0]) for ends in pairwise(edges))
-
-    mass = integral(0)
-    center = integral(1) / mass
-    return mass, center, integral(2) / mass - center**2
+    # Panels are short enough for a rule to find a narrow peak anywhere.
+    edges = np.linspace(-12.0, 12.0, 49)
+    left, right = edges[:-1], edges[1:]
+    whole = integrals(left, right)
+    total = np.zeros(3)
+    while len(left):
+        middle = 0.5 * (left + right)
+        halves = np.stack([integrals(left, middle), integrals(middle, right)])
+        by_halves = halves.sum(axis=0)
+        # NaN counts as agreement: it shows in the result, and no bisection would mend it.
+        differ = (np.abs(by_halves - whole) > 1e-14 + 1e-8 * np.abs(by_halves)).any(axis=0)
+        # Where the density jumps, panels differ until they have no mass; if it is rounded much,
+        # they differ everywhere.
+        settled = ~differ | (right - left < _SHORTEST_PANEL) | (len(left) > _MOST_PANELS)
+        total += by_halves[:, settled].sum(axis=1)
+        left, right = (
+            np.concatenate([left[~settled], middle[~settled]]),
+            np.concatenate([middle[~settled], right[~settled]]),
+        )
+        whole = np.concatenate([half[:, ~settled] for half in halves], axis=1)
+    mass, first, second = total
+    center = first / mass
+    return float(mass), float(center), float(second / mass - center**2)
 
 
 def _check_moments(

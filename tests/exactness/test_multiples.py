@@ -16,7 +16,7 @@ from skgpmcmc.testing import start_with_particles
 from skgpmcmc.transitions.metropolis import PERIOD_FACTORS, PeriodMultiples, multiply_period
 from skgpmcmc.transitions.pseudo_marginal import PseudoMarginalMetropolis
 
-from ..helpers import make_model, seeded
+from ..helpers import P_LIMIT, make_model, seeded
 from .test_joint import check, check_caught, examined
 
 PLACES = [(1, 0)]
@@ -45,17 +45,28 @@ def multiples_test(proposal, size):
     return examined(model, lambda *_: transition, start_with_particles, rng, **size)
 
 
-def test_jumps_to_multiples_of_a_period_keep_the_joint_law_short_run():
-    check(multiples_test(PeriodMultiples(PLACES), SHORT))
-
-
 @pytest.mark.statistical
 def test_jumps_to_multiples_of_a_period_keep_the_joint_law():
     check(multiples_test(PeriodMultiples(PLACES), LONG))
 
 
+@pytest.mark.statistical
 def test_joint_test_catches_jumps_of_a_period_without_inverse():
     check_caught(multiples_test(OneWay(PLACES), SHORT))
+
+
+@pytest.mark.parametrize("proposal", [PeriodMultiples(PLACES), OneWay(PLACES)])
+def test_jumps_are_as_frequent_as_their_inverses(proposal):
+    """So that the log Hastings ratio of zero is right; it is not for the wrong twin."""
+    theta, rng = np.array([0.3, 1.2]), np.random.default_rng(seeded())
+    moved, log_ratios = zip(*(proposal.propose(theta, rng) for _ in range(4000)), strict=True)
+    assert set(log_ratios) == {0.0}
+    jumps, counts = np.unique(np.round(moved - theta, 9), axis=0, return_counts=True)
+    if isinstance(proposal, OneWay):
+        assert not np.allclose(jumps, -jumps[::-1])
+    else:
+        assert_allclose(jumps, -jumps[::-1])
+        assert stats.chisquare(counts).pvalue > P_LIMIT
 
 
 def test_jump_of_a_period_has_an_inverse_and_keeps_covariances_of_near_inputs():

@@ -95,9 +95,9 @@ def worst(led, transition_for, n_draws=N_DRAWS):
     return max(exact_answer_test(theta, known.theta).worst, exact_answer_test(*squares).worst)
 
 
-@pytest.mark.parametrize("led", ["trajectory", "rotation"])
-def test_chains_on_the_exact_evidence_agree_with_quadrature_short_run(led):
-    assert worst(led, lambda transition: transition, N_FEW) < Z_LIMIT
+def test_chains_on_the_exact_evidence_agree_with_quadrature_short_run():
+    """Trajectories take longer; moves of f have them in the plain run (`test_within_gibbs`)."""
+    assert worst("rotation", lambda transition: transition, N_FEW) < Z_LIMIT
 
 
 @pytest.mark.statistical

@@ -277,13 +277,13 @@ JOINT = (
 JOINT |= {name: JOINT[name]._replace(n_replicates=n, n_steps=8) for name, n in LONG.items()}
 
 #: Transitions in short: each at a size at which its twin is caught. Twins of khr and of the moves
-#: by surrogate data show at length only.
+#: by surrogate data show at length only, and exact tests of the parts catch those of rmhmc
+#: (`tests/unit/transitions/test_riemannian.py`).
 QUICK = {
     "f: mh": JointTest(LATENT["mh"], classes, 200, 4),
     "f: mh_v2": JointTest(LATENT["mh_v2"], classes, 200, 4),
     "f: hmc": JointTest(LATENT["hmc"], classes, 400, 4),
     "f: smmala": JointTest(LATENT["smmala"], classes, 400, 4),
-    "wide rmhmc": JointTest(LATENT["rmhmc"], wide, 300, 4),
     "theta: sa mh": JointTest(HYPER["sa mh"], numbers, 300, 6),
     "theta: aa mh": JointTest(HYPER["aa mh"], numbers, 300, 6),
     "theta: asis mh": JointTest(ASIS, numbers, 500, 6),

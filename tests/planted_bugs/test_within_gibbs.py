@@ -400,7 +400,6 @@ SHORT = (
     "mh_v2: no shrinking",
     "hmc: slow momenta",
     "smmala: no way back",
-    "rmhmc: no third derivative",
     "sa: no determinant",
     "aa: p(f) twice",
     "asis: stale coordinates",

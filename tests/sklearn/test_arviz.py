@@ -55,7 +55,9 @@ def fitted():
         if name in ("softmax", "separate"):
             est.set_params(sampler=PseudoMarginal(moves="random_walk"), n_importance=4)
         if name == "discretizing":
-            est.set_params(sampler=DiscretizingChain(), approximation=SubsetOfData(0.5), n_draws=8)
+            est.set_params(
+                sampler=DiscretizingChain(operator="mh"), approximation=SubsetOfData(0.5), n_draws=8
+            )
         found[name] = est.fit(X, y, **more)
     return found
 

@@ -59,7 +59,7 @@ from skgpmcmc.samplers import (
     TemperedTransitions,
 )
 
-from ..helpers import in_one_test, make_model, short_chains
+from ..helpers import every_pair, in_one_test, make_model, short_chains
 from .conftest import unchanged
 
 N = 30
@@ -925,15 +925,23 @@ def test_equal_rows_have_equal_values_whatever_the_rank_of_K(sampler, kernel):
 
 
 @pytest.mark.filterwarnings("ignore:The default priors expect features with similar scales")
-@in_one_test("kind", [BayesianGPClassifier, BayesianGPRegressor])
-@in_one_test("kernel", [None, ConstantKernel() * RBF() + Linear()])
-def test_linear_part_of_a_kernel_allows_for_inputs_of_any_size(kernel, kind):
+@in_one_test(
+    "inputs, kernel, kind",
+    every_pair(
+        [
+            *(scale * X for scale in (1e10, 1e80, 1e-80)),
+            np.column_stack([X, 1e16 * Y]),
+            *(with_value(outlier) for outlier in (1e7, 1e30)),
+        ],
+        [None, ConstantKernel() * RBF() + Linear()],
+        [BayesianGPClassifier, BayesianGPRegressor],
+    ),
+)
+def test_linear_part_of_a_kernel_allows_for_inputs_of_any_size(inputs, kernel, kind):
     """Slopes count per scale of the inputs, so that their variance is in the range of theta."""
-    outliers = with_value(1e7), with_value(1e30)
-    for inputs in (1e10 * X, 1e80 * X, 1e-80 * X, np.column_stack([X, 1e16 * Y]), *outliers):
-        model = fit_quietly(kind(kernel, **QUICK), inputs, Y)
-        assert np.isfinite(model.predict(inputs)).all()
-        assert np.isfinite(model.theta_samples_).all()
+    model = fit_quietly(kind(kernel, **QUICK), inputs, Y)
+    assert np.isfinite(model.predict(inputs)).all()
+    assert np.isfinite(model.theta_samples_).all()
 
 
 @short_chains()

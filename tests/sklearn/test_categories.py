@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
 from skgpmcmc.baselines import EPMLClassifier
 from skgpmcmc.kernels import Categorical, On
+from skgpmcmc.samplers import Marginal, PseudoMarginal
 
 from ..helpers import in_one_test, short_chains
 
@@ -25,15 +26,24 @@ Y = np.sin(5.0 * X["east"]) + X["soil"].map(EFFECT) + 0.1 * RNG.standard_normal(
 NEW = pd.DataFrame({"east": [0.5, 0.5, 0.5], "soil": ["sand", "loam", "peat"]})
 KERNEL = ConstantKernel() * On(RBF(), "east") + ConstantKernel() * Categorical("soil", np.ones(3))
 SETTINGS = {"n_draws": 60, "target_ess": None, "n_chains": 2, "random_state": 0}
+#: The same with chains that are set up at once.
+WALK = {**SETTINGS, "n_warmup": 60}
+OF_NUMBERS = {**WALK, "sampler": Marginal(moves="random_walk")}
+OF_CLASSES = {**WALK, "sampler": PseudoMarginal(moves="random_walk"), "n_importance": 4}
 
 
-def fitted(kernel=KERNEL, X=X, y=Y, kind=BayesianGPRegressor):
+def fitted(kernel=KERNEL, X=X, y=Y, kind=BayesianGPRegressor, settings=OF_NUMBERS):
     with short_chains():
-        return kind(kernel, **SETTINGS).fit(X, y)
+        return kind(kernel, **settings).fit(X, y)
 
 
 @pytest.fixture(scope="module")
 def model():
+    return fitted(settings=SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def walked():
     return fitted()
 
 
@@ -64,7 +74,7 @@ def test_kernel_of_a_fit_can_be_evaluated_at_the_data_frame(model):
 
 
 @pytest.mark.parametrize("kind", ["polars", "category", "string", "objects", "numbers"])
-def test_text_of_every_kind_gives_the_same_fit(model, kind):
+def test_text_of_every_kind_gives_the_same_fit(walked, kind):
     positions = ConstantKernel() * On(RBF(), 0) + ConstantKernel() * Categorical(1, np.ones(3))
     numbers = {level: 10.0 * k for k, level in enumerate(EFFECT)}
 
@@ -80,8 +90,8 @@ def test_text_of_every_kind_gives_the_same_fit(model, kind):
 
     named = KERNEL if hasattr(convert(X), "columns") else positions
     other = fitted(named, convert(X))
-    assert_array_equal(other.theta_samples_, model.theta_samples_)
-    assert_allclose(other.predict(convert(NEW)), model.predict(NEW), rtol=1e-12)
+    assert_array_equal(other.theta_samples_, walked.theta_samples_)
+    assert_allclose(other.predict(convert(NEW)), walked.predict(NEW), rtol=1e-12)
 
 
 def test_copies_of_a_fit_keep_the_levels(model):
@@ -92,7 +102,7 @@ def test_copies_of_a_fit_keep_the_levels(model):
 def test_classifier_average_and_baseline_take_text():
     kernels = [KERNEL, ConstantKernel() * Categorical("soil")]
     labels = np.where(Y > 0, "high", "low")
-    average = fitted(kernels, y=labels, kind=BayesianGPClassifier)
+    average = fitted(kernels, y=labels, kind=BayesianGPClassifier, settings=OF_CLASSES)
     assert average.predict_proba(NEW).shape == (3, 2)
     baseline = EPMLClassifier(kernels[1], n_restarts=0).fit(X, labels)
     assert baseline.predict(NEW)[[0, 2]].tolist() == ["high", "low"]
@@ -102,7 +112,7 @@ def test_columns_and_distances_can_be_searched():
     single = ConstantKernel() * Categorical("soil")
     grid = {"kernel__k2__distance_bounds": ["fixed", (1e-5, 1e5)], "kernel__k2__columns": ["soil"]}
     with short_chains():
-        search = GridSearchCV(BayesianGPRegressor(single, **SETTINGS), grid, cv=2).fit(X, Y)
+        search = GridSearchCV(BayesianGPRegressor(single, **OF_NUMBERS), grid, cv=2).fit(X, Y)
         scores = cross_val_score(search.best_estimator_, X, Y, cv=3)
     assert search.best_score_ > 0.3
     assert scores.min() > 0.0

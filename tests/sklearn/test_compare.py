@@ -76,7 +76,7 @@ def test_compare_runs_on_a_file_with_two_classes(
 ):
     with_settings(monkeypatch, n_chains=2)
     X, y = iris_rows
-    path = write_csv(tmp_path / "flowers.csv", X[50::5], y[50::5])
+    path = write_csv(tmp_path / "flowers.csv", X[50::5, 2:], y[50::5])
     prefix = str(tmp_path / "out")
     arguments = ["--data", str(path), "--target", "kind", "--output", prefix, *FAST]
     status, printed = run(arguments, capsys)

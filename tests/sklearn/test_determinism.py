@@ -150,9 +150,9 @@ def answers(own, rows):
 )
 def test_predictions_depend_on_each_row_alone(models, name, sampler):
     own = models(name, sampler)
-    n = len(own.X_new) + len(own.X)
+    n = len(own.X_new) + 6
     together = answers(own, np.arange(n))
-    for rows in (np.random.default_rng(0).permutation(n), [1], [3], np.arange(2, 20)):
+    for rows in (np.random.default_rng(0).permutation(n), [1], [3], np.arange(2, 6)):
         for found, expected in zip(answers(own, rows), together, strict=True):
             assert_allclose(found, expected[..., rows], rtol=1e-8, atol=1e-9)
 

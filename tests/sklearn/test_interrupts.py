@@ -77,13 +77,13 @@ def test_ctrl_c_ends_a_prediction_soon(n_jobs):
     X, y = moons()
     model = quick(n_draws=ROUND_LENGTH, n_jobs=n_jobs).fit(X, y)
     before = model.predict_proba(X)
-    X_new = np.tile(X, (10_000, 1))
+    X_new = np.tile(X, (2_000, 1))
     begin = time.perf_counter()
     with ctrl_c_after(0.2) as arm:
         arm()
         with pytest.raises(KeyboardInterrupt):
             model.predict_proba(X_new)
-    assert time.perf_counter() - begin < 60.0  # of many minutes
+    assert time.perf_counter() - begin < 60.0  # of some minutes
     assert_array_equal(model.predict_proba(X), before)
 
 

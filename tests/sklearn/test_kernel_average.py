@@ -21,6 +21,7 @@ from skgpmcmc import (
 )
 from skgpmcmc.displays import TraceDisplay
 from skgpmcmc.estimators._average import _stack
+from skgpmcmc.samplers import Marginal, PseudoMarginal
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((24, 2))
@@ -38,6 +39,16 @@ def fixed(kernel, length=1.0):
 
 FIXED = [fixed(RBF), fixed(RBF, 3.0), ConstantKernel(1.0, "fixed") * DotProduct(1.0, "fixed")]
 FREE = [ConstantKernel() * RBF(), ConstantKernel() * Matern(nu=1.5)]
+#: For what holds however few the draws are: by default, and by chains that are set up at once.
+FEW = {"target_ess": None, "n_chains": 2, "n_draws": 20}
+WALK = {**FEW, "n_warmup": 20, "sampler": Marginal(moves="random_walk")}
+OF_CLASSES = {**WALK, "sampler": PseudoMarginal(moves="random_walk"), "n_importance": 4}
+
+
+few_draws = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+short_walks = pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:log_evidence.*Pareto"
+)
 
 
 def estimator(kind, kernel, **settings):
@@ -162,8 +173,9 @@ def test_log_density_is_that_of_the_mixture(regressor):
     assert_allclose(regressor.log_predictive_density(Z, y), np.log(expected), rtol=1e-10)
 
 
+@few_draws
 def test_each_class_against_the_rest_has_weights_of_its_own():
-    found = estimator(BayesianGPClassifier, FIXED).fit(X, THREE)
+    found = estimator(BayesianGPClassifier, FIXED, **FEW).fit(X, THREE)
     assert found.kernel_weights_.shape == (3, len(FIXED))
     assert_allclose(found.kernel_weights_.sum(axis=1), 1.0)
     p = np.empty((5, 3))
@@ -183,8 +195,9 @@ def test_each_class_against_the_rest_has_weights_of_its_own():
         (BayesianGPVolatilityRegressor, Y - Y.mean()),
     ],
 )
+@few_draws
 def test_every_estimator_predicts_with_an_average(kind, y):
-    found = estimator(kind, FIXED[:2]).fit(X, y)
+    found = estimator(kind, FIXED[:2], **FEW).fit(X, y)
     point, quantiles = found.predict(Z, return_quantiles=[0.1, 0.9])
     assert len(point) == len(Z)
     assert np.all(np.asarray(quantiles[0], float) <= np.asarray(quantiles[1], float))
@@ -217,9 +230,9 @@ def test_attributes_of_members_are_refused_by_name(binary):
         _ = binary.nothing_
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@short_walks
 def test_the_summary_names_the_kernel_and_the_class():
-    found = estimator(BayesianGPClassifier, FREE, n_draws=20, target_ess=None).fit(X, THREE)
+    found = estimator(BayesianGPClassifier, FREE, **OF_CLASSES).fit(X, THREE)
     names = list(found.summary().index)
     assert "k2__length_scale (kernel 1) (class 2)" in names
     assert len(names) == 2 * 3 * 2
@@ -231,16 +244,17 @@ def test_pickles_and_small_copies_predict_the_same(binary):
         assert_array_equal(pickle.loads(pickle.dumps(copy)).predict_proba(Z), expected)
 
 
+@short_walks
 def test_draws_do_not_depend_on_the_number_of_workers():
-    one = estimator(BayesianGPRegressor, FREE).fit(X, Y)
+    one = estimator(BayesianGPRegressor, FREE, **WALK).fit(X, Y)
     two = clone(one).set_params(n_jobs=2).fit(X, Y)
     assert_array_equal(one.kernel_weights_, two.kernel_weights_)
     assert_array_equal(one.predict(Z), two.predict(Z))
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@short_walks
 def test_a_warm_start_adds_draws_to_every_member():
-    found = estimator(BayesianGPRegressor, FREE, target_ess=None, n_draws=50, max_rhat=2.0)
+    found = estimator(BayesianGPRegressor, FREE, **WALK | {"n_draws": 50}, max_rhat=2.0)
     first = [own.theta_samples_ for own in found.fit(X, Y).estimators_]
     found.set_params(warm_start=True, n_draws=80).fit(X, Y)
     for own, before in zip(found.estimators_, first, strict=True):
@@ -248,9 +262,9 @@ def test_a_warm_start_adds_draws_to_every_member():
         assert_array_equal(own.theta_samples_[:, :50], before)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@short_walks
 def test_warm_start_refuses_other_kernels_and_keeps_the_earlier_fit():
-    found = estimator(BayesianGPRegressor, FREE, target_ess=None, n_draws=20, max_rhat=2.0)
+    found = estimator(BayesianGPRegressor, FREE, **WALK, max_rhat=2.0)
     found.fit(X, Y)
     expected = found.predict(Z)
     found.set_params(warm_start=True, n_draws=40)
@@ -261,17 +275,20 @@ def test_warm_start_refuses_other_kernels_and_keeps_the_earlier_fit():
         assert found.estimators_[0].theta_samples_.shape[1] == 20
 
 
+@short_walks
 def test_a_checkpoint_has_a_file_for_each_kernel(tmp_path):
     path = tmp_path / "chains"
-    found = estimator(BayesianGPRegressor, FREE, checkpoint=path).fit(X, Y)
+    found = estimator(BayesianGPRegressor, FREE, **WALK, checkpoint=path).fit(X, Y)
     assert sorted(own.name for own in tmp_path.iterdir()) == ["chains.kernel0", "chains.kernel1"]
     again = clone(found).fit(X, Y)
     assert_array_equal(found.predict(Z), again.predict(Z))
 
 
+@few_draws
 def test_auto_prefers_the_linear_part_for_a_plane():
     y = X @ [1.0, 2.0] + 0.1 * np.random.default_rng(2).standard_normal(24)
-    found = BayesianGPRegressor("auto", random_state=0, target_ess=100.0).fit(X, y)
+    found = estimator(BayesianGPRegressor, "auto", **WALK | {"n_warmup": 200, "n_draws": 100})
+    found.fit(X, y)
     assert np.argmax(found.kernel_weights_) == 2  # around a plane
     assert len(found.estimators_) == 3
 

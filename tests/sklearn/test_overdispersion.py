@@ -72,13 +72,13 @@ def poisson_model(y):
 
 
 def test_few_false_alarms_and_few_misses():
-    """Of each kind ten data sets; one in a thousand Poisson ones would be beyond the limit."""
+    """Of each kind four data sets; one in a thousand Poisson ones would be beyond the limit."""
     gains = {}
     for shape in (None, 1.5):
-        models = [poisson_model(counts(seed, shape)) for seed in range(10)]
+        models = [poisson_model(counts(seed, shape)) for seed in range(4)]
         gains[shape] = [compare_with_poisson(model, np.zeros(2))[0] for model in models]
-    assert sum(gain > _dispersion._LEAST_GAIN for gain in gains[None]) <= 1
-    assert sum(gain > _dispersion._LEAST_GAIN for gain in gains[1.5]) >= 8
+    assert max(gains[None]) < _dispersion._LEAST_GAIN
+    assert sum(gain > _dispersion._LEAST_GAIN for gain in gains[1.5]) >= 3
 
 
 def test_gain_is_that_of_the_inputs_that_are_examined(monkeypatch):

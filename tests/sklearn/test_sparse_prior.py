@@ -93,8 +93,8 @@ def test_one_against_the_rest_has_a_shrinkage_for_each_model():
         (Ancillary(hyper="hmc"), "auto", 10),
         (Ancillary(hyper="slice"), "auto", 10),
         (Surrogate(hyper="smmala"), "auto", 10),
-        (TemperedTransitions(n_updates=2), SubsetOfData(6), 4),
-        (DiscretizingChain(n_moves=2), SubsetOfData(6), 4),
+        (TemperedTransitions(n_updates=2, operator="mh"), SubsetOfData(6), 4),
+        (DiscretizingChain(n_moves=2, operator="mh"), SubsetOfData(6), 4),
     ],
     ids=["pm", "marginal", "sa", "asis", "khr", "hmc", "slice", "smmala", "tempered", "steps"],
 )

@@ -11,11 +11,15 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPOrdinalClassifier, BayesianGPRegressor
 from skgpmcmc.run.summary import PosteriorSummary
+from skgpmcmc.samplers import Marginal, PseudoMarginal
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.standard_normal((24, 2)), columns=["age", "bmi"])
 Y = 30.0 * np.sin(X["age"]) + 5.0 * RNG.standard_normal(24) + 100.0
 SHORT = {"n_draws": 20, "target_ess": None, "n_chains": 2, "random_state": 0}
+#: The same with chains that are set up at once: of regression, and of other likelihoods.
+WALK = {**SHORT, "n_warmup": 10, "sampler": Marginal(moves="random_walk")}
+OTHERS = {**WALK, "sampler": PseudoMarginal(moves="random_walk"), "n_importance": 4}
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
@@ -34,11 +38,11 @@ def test_summary_rows_have_the_names_of_features(regressor):
 
 
 def test_feature_names_are_used_only_for_vectors_with_an_element_per_feature():
-    model = BayesianGPRegressor(**SHORT).fit(X[["age"]], Y)
+    model = BayesianGPRegressor(**WALK).fit(X[["age"]], Y)
     assert model.hyperparameter_names_[1] == "k1__k2__length_scale"
-    plain = BayesianGPRegressor(ard=True, **SHORT).fit(X.to_numpy(), Y)
+    plain = BayesianGPRegressor(ard=True, **WALK).fit(X.to_numpy(), Y)
     assert plain.hyperparameter_names_[1] == "k2__length_scale[0]"
-    softmax = BayesianGPClassifier(ard=True, multi_class="softmax_separate", **SHORT)
+    softmax = BayesianGPClassifier(ard=True, multi_class="softmax_separate", **OTHERS)
     names = softmax.fit(X, np.arange(24) % 3).hyperparameter_names_
     assert "k2__length_scale[bmi][2]" in names
 
@@ -55,7 +59,7 @@ def test_summary_is_on_the_natural_scale_with_noise_in_units_of_y(regressor):
 
 
 def test_summary_does_not_exponentiate_values_that_may_be_negative():
-    model = BayesianGPOrdinalClassifier(**SHORT).fit(X, np.arange(24) % 3)
+    model = BayesianGPOrdinalClassifier(**OTHERS).fit(X, np.arange(24) % 3)
     draws = model.theta_samples_
     positive = model._predictor.model.hyperprior.positive
     (place,) = np.flatnonzero(~positive)
@@ -64,7 +68,7 @@ def test_summary_does_not_exponentiate_values_that_may_be_negative():
 
 def test_summary_of_one_vs_rest_has_rows_for_every_class():
     labels = np.array(["a", "b", "c"])[np.arange(24) % 3]
-    model = BayesianGPClassifier(**SHORT).fit(X, labels)
+    model = BayesianGPClassifier(**OTHERS).fit(X, labels)
     rows = list(model.summary().index)
     assert rows[:2] == ["k1__k1__constant_value (class a)", "k1__k2__length_scale (class a)"]
     assert len(rows) == 9
@@ -93,7 +97,7 @@ def test_html_tables_mark_values_that_have_not_converged(regressor):
 
 def test_html_tables_escape_names():
     frame = pd.DataFrame(X.to_numpy(), columns=["<a>", "b"])
-    model = BayesianGPRegressor(ard=True, **SHORT).fit(frame, Y)
+    model = BayesianGPRegressor(ard=True, **WALK).fit(frame, Y)
     for table in (model.summary(), model.diagnostics_):
         assert "&lt;a&gt;" in table._repr_html_()
         assert "<a>" not in table._repr_html_()

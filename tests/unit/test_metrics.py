@@ -36,11 +36,8 @@ def literal_curve(is_positive, proba, score):
     points = []
     for k in range(51):
         rho, half = Fraction(k, 100), Fraction(1, 2)
-        kept = [
-            (y, p)
-            for y, p in zip(is_positive, proba, strict=True)
-            if not half - rho < p < half + rho
-        ]
+        low, high = half - rho, half + rho
+        kept = [(y, p) for y, p in zip(is_positive, proba, strict=True) if not low < p < high]
         positives = [p for y, p in kept if y]
         negatives = [p for y, p in kept if not y]
         if score == "accuracy":

@@ -89,7 +89,8 @@ def test_numbers_have_intervals_of_the_function_and_of_new_targets(regressor):
 
 
 def test_counts_are_per_unit_of_exposure():
-    est = fitted(BayesianGPCountRegressor, COUNTS, exposure=EXPOSURE)
+    with short_chains():
+        est = BayesianGPCountRegressor(**FEW).fit(X, COUNTS, exposure=EXPOSURE)
     display = PredictionDisplay.from_estimator(est, X, COUNTS, exposure=EXPOSURE, **ASKED)
     mean, rate = est.predict_rate(GRID, return_quantiles=ENDS)
     _, counts = est.predict(GRID, exposure=np.full(4, 2.0), return_quantiles=ENDS)

@@ -139,7 +139,7 @@ def test_annealed_moves_keep_the_law_of_their_temperature(beta, kernel):
 def test_law_test_notices_annealed_moves_at_another_temperature(kernel):
     """The test above must see a wrong beta."""
     rng = np.random.default_rng(seeded())
-    particles = exact_particles(0.0, 200 if kernel == "rmhmc" else 4000, rng)
+    particles = exact_particles(0.0, 100 if kernel == "rmhmc" else 4000, rng)
     before = particles.delta[0] - particles.delta[1]
     for _ in range(3):
         KERNELS[kernel].move(particles, 1.0, 0.0, rng)

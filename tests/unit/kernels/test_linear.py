@@ -17,6 +17,7 @@ from skgpmcmc.model.default_priors import default_priors
 from skgpmcmc.model.fixed import FixedCovariance
 from skgpmcmc.model.linear import LinearCovariance
 from skgpmcmc.model.parts import complete_kernel
+from skgpmcmc.samplers import Marginal
 
 from ...helpers import short_chains
 
@@ -106,6 +107,7 @@ def test_fit_centers_the_linear_kernel_on_the_training_inputs():
     y = X @ [1.0, -0.5, 0.2] + 0.1 * RNG.standard_normal(9)
     kernel = ConstantKernel() * RBF() + Linear()
     settings = {"n_draws": 30, "target_ess": None, "max_predict_draws": None, "random_state": 0}
+    settings |= {"n_chains": 2, "n_warmup": 20, "sampler": Marginal(moves="random_walk")}
     with short_chains():
         here = BayesianGPRegressor(kernel, **settings).fit(X, y)
         far = BayesianGPRegressor(kernel, **settings).fit(4.0 * X + 64.0, y)

@@ -24,7 +24,7 @@ from skgpmcmc.likelihoods import (
 )
 from skgpmcmc.model import Observations
 
-from ...helpers import in_one_test
+from ...helpers import every_pair, in_one_test
 
 #: Rows of each of six inputs.
 COUNTS = np.array([1, 3, 2, 1, 4, 1])
@@ -305,7 +305,6 @@ THREE = {
     "volatility, a zero": (Volatility(), [0.0, 0.3, -4.0]),
     "ordinal": (OrdinalProbit((-1.0, 0.2, 1.5), 0.6), [0.0, 1.0, 3.0]),
 }
-every_three = in_one_test(("likelihood", "y"), THREE.values(), THREE)
 SEVERAL_WEIGHTS = [
     [1.0, 1.0, 1.0],
     [0.01, 0.02, 0.01],
@@ -315,11 +314,11 @@ SEVERAL_WEIGHTS = [
 ]
 
 
-@every_three
-@in_one_test("weight", SEVERAL_WEIGHTS)
-@in_one_test("offset", [None, [-1.0, 0.5, 3.0]])
-def test_tilted_integrals_of_log_concave_rows_agree_with_quadrature(likelihood, y, weight, offset):
-    check_integrals(likelihood, y, weight, offset)
+@in_one_test(
+    ("name", "weight", "offset"), every_pair([*THREE], SEVERAL_WEIGHTS, [None, [-1.0, 0.5, 3.0]])
+)
+def test_tilted_integrals_of_log_concave_rows_agree_with_quadrature(name, weight, offset):
+    check_integrals(*THREE[name], weight, offset)
 
 
 def test_tilted_integrals_of_rows_with_distant_bends_agree_with_quadrature():

@@ -286,5 +286,6 @@ def test_evaluations_of_the_way_back_are_counted_only_if_followed(uniform, looks
     trajectory = RiemannianTrajectory(np.log(LONG))
     outcome = trajectory.move(conditional, begin, Given(way, uniform))
     assert outcome.accepted == looks_back
+    assert outcome.acceptance_probability == pytest.approx(np.exp(log_ratio), rel=1e-8)
     assert not outcome.failed
     assert outcome.n_evaluations == there + looks_back * back
