@@ -180,13 +180,16 @@ class Chains:
         *,
         dense_mass: bool = False,
         record: Callable[[dict[str, Any]], Any] | None = None,
+        init_strategy: Callable[..., Any] | None = None,
     ) -> None:
         jax = import_jax()
-        from numpyro.infer import NUTS
+        from numpyro.infer import NUTS, init_to_uniform
 
         start = time.perf_counter()
         self._record = record or _log_theta
-        self._kernel = NUTS(model, dense_mass=dense_mass)
+        self._kernel = NUTS(
+            model, dense_mass=dense_mass, init_strategy=init_strategy or init_to_uniform
+        )
         self._n_warmup = n_warmup
         keys = jax.random.split(jax.random.PRNGKey(seed), n_chains)
         self.states = [self._kernel.init(key, n_warmup, None, (), {}) for key in keys]

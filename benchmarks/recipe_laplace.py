@@ -41,7 +41,8 @@ class Twin:
     options : dict
         Its covariance function, and the likelihood.
     linear : list of str
-        Columns of linear effects.
+        Columns of linear effects. Without them there is an intercept, as the counts of our fit are
+        centered.
     exposure : str or None
         Column of the exposure.
     """
@@ -58,20 +59,22 @@ class Twin:
 
         places = table[self.place].to_numpy()
         model = gpboost.GPModel(gp_coords=places, num_parallel_threads=1, **self.options)
-        X = table[self.linear].to_numpy() if self.linear else None
-        model.fit(y, X, offset=self.offset(table))
-        return model
+        return model.fit(y, self.covariates(table), offset=self.offset(table))
 
     def predict(self, model: Any, table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance of the latent function, without the offset."""
         found = model.predict(
             gp_coords_pred=table[self.place].to_numpy(),
-            X_pred=table[self.linear].to_numpy() if self.linear else None,
+            X_pred=self.covariates(table),
             offset_pred=np.zeros(len(table)),
             predict_response=False,
             predict_var=True,
         )
         return found["mu"], found["var"]
+
+    def covariates(self, table: pd.DataFrame) -> np.ndarray:
+        """Columns of the linear effects, or ones."""
+        return table[self.linear].to_numpy() if self.linear else np.ones((len(table), 1))
 
     def offset(self, table: pd.DataFrame) -> np.ndarray:
         """Log of the exposure."""

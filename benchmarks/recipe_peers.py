@@ -5,7 +5,9 @@ OPENBLAS_NUM_THREADS=1``; needs ``pip install numpyro``. ``--save`` writes
 ``results/recipe_peers.json``, where recipes that are not run keep their results. Kernel, priors and
 likelihood of the peer are read off the fitted model, and the script first makes sure that the two
 log densities differ by a constant. The peer has NumPyro's defaults; its latent function is
-whitened, f = L v with v ~ N(0, I), or integrated out for Gaussian noise. Both run on one core, and
+whitened, f = L v with v ~ N(0, I), or integrated out for Gaussian noise. A chain that starts at
+length-scales below all distances may stay there: ``--start median`` starts at medians of the prior,
+in place of NumPyro's uniform starts. Both run on one core, and
 seconds are those of the processor, without the compilation of the peer.
 """
 
@@ -238,12 +240,17 @@ def check_density(model: LatentGP, peer: Peer, thetas: np.ndarray) -> None:
 def run_peer(peer: Peer, latent: np.ndarray, args: argparse.Namespace) -> dict[str, Any]:
     """Run NUTS; draws are those of theta and of the latent values at some inputs."""
     from jax import numpy as jnp
+    from numpyro.infer import init_to_median, init_to_uniform
+
+    init_strategy = {"uniform": init_to_uniform, "median": init_to_median}[args.start]
 
     def record(z: dict[str, Any]) -> Any:
         return jnp.concatenate([z["theta"], peer.latent(z)[latent]])
 
     with threadpool_limits(1):
-        chains = nuts.Chains(peer, args.chains, args.warmup, seed=0, record=record)
+        chains = nuts.Chains(
+            peer, args.chains, args.warmup, seed=0, record=record, init_strategy=init_strategy
+        )
         start = time.process_time()
         n_warmup, _ = nuts.warm_up(chains, args.warmup, args.max_seconds)
         warmed = time.process_time()
@@ -251,6 +258,7 @@ def run_peer(peer: Peer, latent: np.ndarray, args: argparse.Namespace) -> dict[s
         end = time.process_time()
     return {
         "draws": draws,
+        "start": args.start,
         "seconds_warmup": warmed - start,
         "seconds_sampling": end - warmed,
         "chains": [len(draws), min(n_warmup), draws.shape[1]],
@@ -312,6 +320,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=300)
     parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--start", choices=["uniform", "median"], default="uniform")
     parser.add_argument(
         "--max-seconds", type=float, default=1200.0, help="of warm-up, and of sampling"
     )

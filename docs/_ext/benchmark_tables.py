@@ -17,6 +17,7 @@ import numpy.typing as npt
 from docutils import nodes
 from fit_tables import concurrency, memory, step_many, tuned_svm
 from paper_tables import annealed_noise, comparative, fast_approximations, rmhmc
+from recipe_tables import recipe_laplace, recipe_peers
 from rst_tables import decimals, list_table, provenance, two
 from set_up_tables import SetUpNumbers, default_fits, many_lengths
 from sphinx.application import Sphinx
@@ -902,6 +903,8 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "default_kernel": _default_kernel,
     "public_record": _public_record,
     "recipes": _recipes,
+    "recipe_peers": recipe_peers,
+    "recipe_laplace": recipe_laplace,
     "default": default_fits,
     "many_lengths": many_lengths,
     "pseudo_marginal_": pseudo_marginal,
