@@ -5,9 +5,10 @@ OPENBLAS_NUM_THREADS=1``; needs ``pip install numpyro``. ``--save`` writes
 ``results/recipe_peers.json``, where recipes that are not run keep their results. Kernel, priors and
 likelihood of the peer are read off the fitted model, and the script first makes sure that the two
 log densities differ by a constant. The peer has NumPyro's defaults; its latent function is
-whitened, f = L v with v ~ N(0, I), or integrated out for Gaussian noise. A chain that starts at
-length-scales below all distances may stay there: ``--start median`` starts at medians of the prior,
-in place of NumPyro's uniform starts. Both run on one core, and
+whitened, f = L v with v ~ N(0, I), or integrated out for Gaussian noise. Where the data determine f
+well, NUTS needs f itself in place of v (``--centered``). A chain that starts at length-scales below
+all distances may stay there: ``--start median`` starts at medians of the prior, in place of
+NumPyro's uniform starts. Both run on one core, and
 seconds are those of the processor, without the compilation of the peer.
 """
 
@@ -153,22 +154,25 @@ class Peer:
 
     Attributes
     ----------
-    whitened : bool
-        Whether there is the site ``v`` (n,), the whitened f; without it f is integrated out.
+    latent_site : str or None
+        The site of f: ``v`` (n,) if it is whitened, ``f`` (n,) if not, None if it is integrated
+        out.
     """
 
-    def __init__(self, model: LatentGP) -> None:
+    def __init__(self, model: LatentGP, *, centered: bool = False) -> None:
         laws = [nuts.lognormal_parameters(law) for law in model.hyperprior.laws]
         self._loc, self._scale = np.transpose(laws)
         self._n = model.n_inputs
         self._covariance = covariance_of(model.covariance.kernel, model.covariance.X)
-        self.whitened = not isinstance(model.likelihood, Gaussian)
+        self.latent_site: str | None = "f" if centered else "v"
+        if isinstance(model.likelihood, Gaussian):
+            self.latent_site = None
         observed = model.observations
         # A row that counts twice is two rows here.
         weight = 1 if observed.weight is None else observed.weight.astype(int)
         self._rows = np.repeat(observed.input_of_row, weight)
         self._y = np.repeat(model.y, weight)
-        if self.whitened:
+        if self.latent_site:
             self._log_likelihood = log_likelihood_of(model)
 
     def __call__(self) -> None:
@@ -178,9 +182,12 @@ class Peer:
         from jax import numpy as jnp
 
         theta = numpyro.sample("theta", dist.Normal(self._loc, self._scale).to_event(1))
-        if self.whitened:
-            v = numpyro.sample("v", dist.Normal(0.0, 1.0).expand([self._n]).to_event(1))
-            f = jnp.linalg.cholesky(self._matrix(theta)) @ v
+        if self.latent_site:
+            L = jnp.linalg.cholesky(self._matrix(theta))
+            whitened = dist.Normal(0.0, 1.0).expand([self._n]).to_event(1)
+            prior = whitened if self.latent_site == "v" else dist.MultivariateNormal(scale_tril=L)
+            latent = numpyro.sample(self.latent_site, prior)
+            f = L @ latent if self.latent_site == "v" else latent
             numpyro.factor("likelihood", self._log_likelihood(f[self._rows]))
             return
         L, whitened = self._whitened_targets(theta)
@@ -192,13 +199,16 @@ class Peer:
         from jax import numpy as jnp
         from jax.scipy.linalg import solve_triangular
 
+        if self.latent_site == "f":
+            return z["f"]
         K = self._matrix(z["theta"])
-        if self.whitened:
+        if self.latent_site:
             return jnp.linalg.cholesky(K) @ z["v"]
         L, whitened = self._whitened_targets(z["theta"])
         return K[:, self._rows] @ solve_triangular(L, whitened, lower=True, trans=1)
 
     def _matrix(self, theta: Any) -> Any:
+        """K with its jitter, (n, n)."""
         from jax import numpy as jnp
 
         K = self._covariance(iter(jnp.exp(theta)))
@@ -224,10 +234,13 @@ def check_density(model: LatentGP, peer: Peer, thetas: np.ndarray) -> None:
     rng, gaps = np.random.default_rng(1), []
     for theta in thetas:
         v = rng.standard_normal(model.n_inputs)
-        theirs, _ = log_density(peer, (), {}, {"theta": theta, "v": v})
-        if peer.whitened:
-            f = np.linalg.cholesky(nugget.prior_at(theta).K) @ v
+        L = np.linalg.cholesky(nugget.prior_at(theta).K)
+        f = L @ v
+        theirs, _ = log_density(peer, (), {}, {"theta": theta, "v": v, "f": f})
+        if peer.latent_site:
             ours = nugget.observations_at(theta).total(f) - 0.5 * float(v @ v)
+            if peer.latent_site == "f":
+                ours -= np.log(np.diag(L)).sum()
         else:
             ours = Exact().fit(nugget, theta).log_evidence
         gaps.append(ours + model.hyperprior.log_prob(theta) - float(theirs))
@@ -259,6 +272,7 @@ def run_peer(peer: Peer, latent: np.ndarray, args: argparse.Namespace) -> dict[s
     return {
         "draws": draws,
         "start": args.start,
+        "latent_site": peer.latent_site,
         "seconds_warmup": warmed - start,
         "seconds_sampling": end - warmed,
         "chains": [len(draws), min(n_warmup), draws.shape[1]],
@@ -294,7 +308,7 @@ def measure(name: str, args: argparse.Namespace) -> dict[str, Any]:
     f = own.draws.f.reshape(*own.draws.f.shape[:2], -1)
     ours = summarize(np.concatenate([own.draws.theta, f[:, :, latent]], axis=2), p)
     nuts.import_jax()
-    peer = Peer(model)
+    peer = Peer(model, centered=args.centered)
     check_density(model, peer, own.draws.theta[:, 0])
     run = run_peer(peer, latent, args)
     theirs = summarize(run.pop("draws"), p)
@@ -320,6 +334,7 @@ def main() -> None:
     parser.add_argument("--chains", type=int, default=4)
     parser.add_argument("--warmup", type=int, default=300)
     parser.add_argument("--draws", type=int, default=300)
+    parser.add_argument("--centered", action="store_true")
     parser.add_argument("--start", choices=["uniform", "median"], default="uniform")
     parser.add_argument(
         "--max-seconds", type=float, default=1200.0, help="of warm-up, and of sampling"
@@ -334,11 +349,12 @@ def main() -> None:
             print(f"{name}: skipped, {error}")
             continue
         print(name, found)
+        title = f"{name}, f itself" if args.centered else name
         if args.save:
-            save("recipe_peers", {}, load_results("recipe_peers") | {name: found})
+            save("recipe_peers", {}, load_results("recipe_peers") | {title: found})
         cells = [found[part][key] for part in ("ours", "nuts") for key in ("seconds_to_400", "ess")]
         cells += [found["nuts"]["r_hat"], found["largest_z"], found["largest_z_latent"]]
-        rows.append([name, *(f"{cell:.3g}" for cell in [*cells, found["ratio"]])])
+        rows.append([title, *(f"{cell:.3g}" for cell in [*cells, found["ratio"]])])
     head = ["recipe", "seconds to 400", "ESS", "NUTS: seconds to 400", "ESS", "R-hat"]
     print_table([*head, "|z|", "|z|, latent", "ratio"], rows)
 

