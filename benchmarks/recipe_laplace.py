@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,8 @@ def main() -> None:
     rows = [[name, *(np.round(found[key], 3) for key in keys)] for name, found in results.items()]
     print_table(["recipe", *keys], rows)
     if args.save:
-        save("recipe_laplace", {"folds": N_FOLDS}, results)
+        settings = {"folds": N_FOLDS, "gpboost": version("gpboost")}
+        save("recipe_laplace", settings, results)
 
 
 if __name__ == "__main__":

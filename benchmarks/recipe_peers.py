@@ -351,7 +351,11 @@ def main() -> None:
         print(name, found)
         title = f"{name}, f itself" if args.centered else name
         if args.save:
-            save("recipe_peers", {}, load_results("recipe_peers") | {title: found})
+            import jax
+            import numpyro
+
+            versions = {"numpyro": numpyro.__version__, "jax": jax.__version__}
+            save("recipe_peers", versions, load_results("recipe_peers") | {title: found})
         cells = [found[part][key] for part in ("ours", "nuts") for key in ("seconds_to_400", "ess")]
         cells += [found["nuts"]["r_hat"], found["largest_z"], found["largest_z_latent"]]
         rows.append([title, *(f"{cell:.3g}" for cell in [*cells, found["ratio"]])])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rst_tables import decimals, list_table, provenance, two
+from rst_tables import FEWEST_EFFECTIVE, decimals, list_table, provenance, two
 
 #: Chains of a peer with a larger R-hat have not converged: its seconds are a lower bound.
 MAX_RHAT = 1.01
@@ -17,14 +17,19 @@ def recipe_peers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     rows = []
     for name, found in document["results"].items():
         ours, nuts = found["ours"], found["nuts"]
-        bound = "at least " if nuts["r_hat"] > MAX_RHAT else ""
         n_chains, n_warmup, n_draws = nuts["chains"]
+        bound = "at least " if nuts["r_hat"] > MAX_RHAT else ""
+        seconds = bound + decimals(nuts["seconds_to_400"], 0)
+        ratio = bound + decimals(found["ratio"], 0 if found["ratio"] > 10.0 else 1)
+        if nuts["ess"] < FEWEST_EFFECTIVE:
+            spent = nuts["seconds_warmup"] + nuts["seconds_sampling"]
+            seconds, ratio = f"not converged in {decimals(spent, 0)}", "none"
         rows.append(
             [
                 name,
                 decimals(ours["seconds_to_400"], 1),
-                bound + decimals(nuts["seconds_to_400"], 0),
-                bound + decimals(found["ratio"], 0 if found["ratio"] > 10.0 else 1),
+                seconds,
+                ratio,
                 f"{n_chains} x ({n_warmup} + {n_draws})",
                 decimals(nuts["ess"], 0),
                 decimals(nuts["r_hat"], 3),
@@ -34,7 +39,7 @@ def recipe_peers(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         )
     head = ["recipe", "skgpmcmc, s", "NUTS, s", "ratio", "NUTS: chains x (warm-up + draws)"]
     head += ["effective draws", "R-hat", r"\|z\|, hyper-parameters", r"\|z\|, latent values"]
-    return [*list_table("", head, rows), *provenance(document, settings=False)]
+    return [*list_table("", head, rows), *provenance(document)]
 
 
 def recipe_laplace(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
