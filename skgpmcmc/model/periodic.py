@@ -79,9 +79,11 @@ class PeriodicCovariance(Covariance):
         ndarray of shape (n, n)
             Freshly allocated.
         """
+        return self._derivatives(theta, self.matrix(theta))
+
+    def _derivatives(self, theta: FloatArray, K: FloatArray) -> Iterator[FloatArray]:
         length, period = self._values(theta)
         squares = self._squares(period)
-        K = _correlation(squares, length)
         if not self.kernel.hyperparameter_length_scale.fixed:
             yield squares * K * (4.0 / length**2)
         if not self.kernel.hyperparameter_periodicity.fixed:
@@ -89,7 +91,7 @@ class PeriodicCovariance(Covariance):
             yield phase * np.sin(phase) * K / length**2
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
-        return np.array([np.vdot(A, dK) for dK in self.derivatives(theta)])
+        return np.array([np.vdot(A, dK) for dK in self._derivatives(theta, K)])
 
     def cross(self, theta: FloatArray, X_new: FloatArray | CrossCovariance) -> FloatArray:
         """See `Covariance`."""

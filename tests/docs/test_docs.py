@@ -496,6 +496,20 @@ def test_leave_one_out_table_has_elpd_errors_and_bad_rows(lines_of):
     assert row == ["toy", "-9.00 ± 2.00", "0", "1.5", "-8.00 ± 2.50", "3", "0.1", "4.0"]
 
 
+def test_table_of_recipes_beside_nuts_says_where_a_time_is_a_lower_bound(lines_of):
+    ours = {"seconds_to_400": 5.0}
+    nuts = {"seconds_to_400": 60.0, "chains": [2, 300, 250], "ess": 190.0, "r_hat": 1.004}
+    nuts |= {"seconds_warmup": 5.0, "seconds_sampling": 7.0}
+    found = {"ours": ours, "nuts": nuts, "ratio": 12.0, "largest_z": 1.5, "largest_z_latent": 0.5}
+    slow = found | {"nuts": nuts | {"r_hat": 1.2}, "ratio": 2.0}
+    short = found | {"nuts": nuts | {"ess": 9.0}}
+    results = {"toy": found, "slow": slow, "short": short}
+    _, first, second, third = cells(lines_of("recipe_peers", results))
+    assert first == ["toy", "5.0", "60", "12", "2 x (300 + 250)", "190", "1.004", "1.50", "0.50"]
+    assert second[2:4] == ["at least 60", "at least 2.0"]
+    assert third[2:4] == ["not converged in 12", "none"]
+
+
 def of_default_fits(*seconds):
     """What `benchmarks/default.py` keeps of one version, with the seconds of each seed."""
     runs = {
