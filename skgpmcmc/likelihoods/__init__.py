@@ -11,6 +11,7 @@ from .base import (
 )
 from .bernoulli import Logit, Probit
 from .binomial import BetaBinomial, Binomial
+from .censored import CensoredGaussian
 from .counts import NegativeBinomial, Poisson
 from .gaussian import Gaussian, Volatility
 from .ordinal import OrdinalProbit
@@ -25,6 +26,7 @@ __all__ = [
     "BetaBinomial",
     "Binomial",
     "Ceiling",
+    "CensoredGaussian",
     "Cuts",
     "Derivatives",
     "Gaussian",
