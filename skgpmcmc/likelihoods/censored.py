@@ -12,7 +12,7 @@ import numpy.typing as npt
 from .._typing import BoolArray, FloatArray, IntArray
 from ..numerics import quadrature
 from ..numerics.normal_interval import NormalInterval
-from .base import Derivatives, Likelihood, ParameterDerivatives, TiltedMoments, mask_negative
+from .base import Derivatives, ParameterDerivatives, TiltedMoments, mask_negative
 from .gaussian import Gaussian
 
 #: Ends of the panels around each end of an interval, in standard deviations of the noise.
@@ -79,24 +79,25 @@ class CensoredGaussian(Gaussian):
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of N(f, V) at y, or log probability of the interval."""
         censored = self.is_censored(y)
-        of_interval = self._interval(censored, f, np.sqrt(self.variance(y))).log_mass
-        return np.where(censored, of_interval, super().log_prob(y, f))
+        interval, _ = self._intervals(censored, f, self.variance(y))
+        return _replace_censored(censored, super().log_prob(y, f), interval.log_mass)
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return derivatives in f, which moves the center of the noise."""
         censored = self.is_censored(y)
-        sd = np.sqrt(self.variance(y))
-        slopes = self._interval(censored, f, sd).slopes()
-        of_interval = [slope / sd**k for k, slope in enumerate(slopes, 1)]
-        return Derivatives(*_choose(censored, of_interval, super().derivatives(y, f)))
+        interval, sd = self._intervals(censored, f, self.variance(y))
+        slopes = [slope / sd**k for k, slope in enumerate(interval.slopes(), 1)]
+        pairs = zip(super().derivatives(y, f), slopes, strict=True)
+        return Derivatives(*(_replace_censored(censored, *pair) for pair in pairs))
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return 1 / V less the information on where targets are in the interval."""
         low, _ = self._ends(f)
         has_interval = self.is_censored(low)
-        interval = self._interval(has_interval, f, np.sqrt(self.variance(f)))
-        lost = np.exp(interval.log_mass) * (1.0 + interval.slopes()[1])
-        return np.asarray(super().fisher_information(f) * np.where(has_interval, 1.0 - lost, 1.0))
+        interval, _ = self._intervals(has_interval, f, self.variance(f))
+        exact = super().fisher_information(f)
+        kept = 1.0 - np.exp(interval.log_mass) * (1.0 + interval.slopes()[1])
+        return exact * _replace_censored(has_interval, np.ones(exact.shape), kept)
 
     def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
         """Return derivatives with respect to log noise_scale; k = 1, or 0 if it is fixed."""
@@ -104,13 +105,14 @@ class CensoredGaussian(Gaussian):
         if self.fixed:
             return exact
         censored = self.is_censored(y)
-        sd = np.sqrt(self.variance(y))
-        h0, h1, h2, h3 = self._interval(censored, f, sd).moments(4)
+        interval, sd = self._intervals(censored, f, self.variance(y))
+        h0, h1, h2, h3 = interval.moments(4)
         share = (self.noise_scale / sd) ** 2
         first = h2 - h0 - h1 * h0
         second = h3 - 3.0 * h1 - 2.0 * (h2 * h0 - h0**2 - h1 * h0**2) - h1**2
-        of_interval = share * h1, share * first / sd, share * second / sd**2
-        return ParameterDerivatives(*_choose(censored, of_interval, exact))
+        slopes = share * h1, share * first / sd, share * second / sd**2
+        pairs = zip(exact, slopes, strict=True)
+        return ParameterDerivatives(*(_replace_censored(censored, *pair) for pair in pairs))
 
     def weighted_tilted_moments(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
@@ -120,32 +122,28 @@ class CensoredGaussian(Gaussian):
         With f integrated out, its variance is added to the variance of the noise.
         """
         censored = self.is_censored(y)
-        exact = super().weighted_tilted_moments(y, weight, mean, var)
-        if weight is not None:
-            own = Likelihood.weighted_tilted_moments(self, y, weight, mean, var)
-        else:
-            sd = np.sqrt(self.variance(mean) + mask_negative(var))
-            interval = self._interval(censored, mean, sd)
-            first, second, _ = interval.slopes()
-            own = TiltedMoments(interval.log_mass, first / sd, -second / sd**2)
-        return TiltedMoments(*_choose(censored, own, exact))
+        if weight is not None and censored.any():
+            return super(Gaussian, self).weighted_tilted_moments(y, weight, mean, var)
+        interval, sd = self._intervals(censored, mean, self.variance(y) + mask_negative(var))
+        first, second, _ = interval.slopes()
+        own = interval.log_mass, first / sd, -second / sd**2
+        pairs = zip(super().weighted_tilted_moments(y, weight, mean, var), own, strict=True)
+        return TiltedMoments(*(_replace_censored(censored, *pair) for pair in pairs))
 
     def tilted_parameter_gradient(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
     ) -> FloatArray:
         """Return derivatives of the log normalizer in log noise_scale; (k, n)."""
         exact = super().tilted_parameter_gradient(y, weight, mean, var)
-        if self.fixed:
-            return exact
         censored = self.is_censored(y)
+        if self.fixed or not censored.any():
+            return exact
         if weight is not None:
             tilted = self.tilted_densities(y, mean, var, weight)
-            own = weight * tilted.average(self._at_numbers(y, "parameter_slopes"))
-        else:
-            sd = np.sqrt(self.variance(mean) + mask_negative(var))
-            _, h1 = self._interval(censored, mean, sd).moments(2)
-            own = ((self.noise_scale / sd) ** 2 * h1)[None]
-        return np.where(censored, own, exact)
+            return weight * tilted.average(self._at_numbers(y, "parameter_slopes"))
+        interval, sd = self._intervals(censored, mean, self.variance(y) + mask_negative(var))
+        _, h1 = interval.moments(2)
+        return _replace_censored(censored, exact, (self.noise_scale / sd) ** 2 * h1)
 
     def log_predictive(
         self, y: npt.ArrayLike, mean: npt.ArrayLike, var: npt.ArrayLike
@@ -153,9 +151,9 @@ class CensoredGaussian(Gaussian):
         """Log density, or probability of the interval, over f ~ N(mean, var)."""
         y, mean, var = (np.asarray(a, dtype=float) for a in (y, mean, var))
         censored = self.is_censored(y)
-        sd = np.sqrt(self.variance(mean) + mask_negative(var))
-        of_interval = self._interval(censored, mean, sd).log_mass
-        return np.where(censored, of_interval, super().log_predictive(y, mean, var))
+        interval, _ = self._intervals(censored, mean, self.variance(y) + mask_negative(var))
+        exact = super().log_predictive(y, mean, var)
+        return _replace_censored(censored, exact, interval.log_mass)
 
     def bend(self, y: FloatArray) -> quadrature.Cuts:
         """Return cuts around the ends of the interval, or around a target that is seen."""
@@ -184,14 +182,21 @@ class CensoredGaussian(Gaussian):
         low, high = (x[:, None] if x.ndim and np.ndim(like) >= 2 else x for x in (low, high))
         return low, high
 
-    def _interval(self, censored: BoolArray, f: FloatArray, sd: FloatArray) -> NormalInterval:
-        """Return the interval in units of `sd`, relative to f; the whole line if not censored."""
-        low, high = self._ends(censored)
-        low, high = np.where(censored, low, -np.inf), np.where(censored, high, np.inf)
-        at = (low - f) / sd, (high - f) / sd, (high - low) / sd
-        return NormalInterval.of(*map(np.asarray, at))
+    def _intervals(
+        self, censored: BoolArray, f: FloatArray, var: FloatArray
+    ) -> tuple[NormalInterval, FloatArray]:
+        """Return the intervals of all censored targets one after the other, and their scales.
+
+        They are relative to f, in units of the square root of `var`, which are the scales.
+        """
+        inside, *parts = np.broadcast_arrays(censored, *self._ends(censored), f, np.sqrt(var))
+        low, high, at, sd = (part[inside] for part in parts)
+        interval = NormalInterval.of((low - at) / sd, (high - at) / sd, (high - low) / sd)
+        return interval, sd
 
 
-def _choose(censored: BoolArray, of_interval: Any, exact: Any) -> list[FloatArray]:
-    """Return parts of intervals for censored targets, and else those of exact ones."""
-    return [np.where(censored, own, other) for own, other in zip(of_interval, exact, strict=True)]
+def _replace_censored(censored: BoolArray, exact: FloatArray, own: FloatArray) -> FloatArray:
+    """Return values of exact targets with those of the censored ones, one after the other."""
+    found = exact.copy()
+    found[np.broadcast_to(censored, exact.shape)] = own
+    return found
