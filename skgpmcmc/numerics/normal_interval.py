@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from .._typing import FloatArray
+from .._typing import BoolArray, FloatArray
 from .linalg import LOG_TWO_PI
 
 #: Square root of 1 / 2, by which erfc takes a standard normal variable.
@@ -27,6 +27,7 @@ class NormalInterval(NamedTuple):
     high: FloatArray
     nearest: FloatArray  # absolute value of t
     log_scaled: FloatArray  # log mass + t^2 / 2
+    narrow: BoolArray  # whether the density is constant between the points
 
     @classmethod
     def of(cls, low: FloatArray, high: FloatArray, width: FloatArray) -> NormalInterval:
@@ -43,13 +44,13 @@ class NormalInterval(NamedTuple):
             log_scaled = np.asarray(log_upper + np.log1p(-np.exp(log_left - log_upper)))
             # For a narrow interval the difference cancels: density in the middle times width.
             middle = 0.5 * (upper + left)
-            narrow = width * (1.0 + np.abs(middle)) < _NARROW
-            if np.any(narrow):
+            narrow = np.asarray(width * (1.0 + np.abs(middle)) < _NARROW)
+            if narrow.any():
                 thin = np.log(width) + _half_square_gap(tail, middle) - 0.5 * LOG_TWO_PI
                 log_scaled = np.where(narrow, thin, log_scaled)
             # Beyond 1e154 squares are infinite and their differences NaN: the mass is zero.
             log_scaled = np.where(np.isinf(tail * tail), -np.inf, log_scaled)
-        return cls(low, high, -tail, log_scaled)
+        return cls(low, high, -tail, log_scaled, narrow)
 
     @property
     def log_mass(self) -> FloatArray:
@@ -66,15 +67,17 @@ class NormalInterval(NamedTuple):
     def moments(self, count: int) -> tuple[FloatArray, ...]:
         """h_j = (low^j phi(low) - high^j phi(high)) / mass for j below `count`.
 
-        If both ends are equal, h_j is the limit for narrow intervals, -(x^j phi(x))' / phi(x).
+        In a narrow interval, whose ends may be equal by rounding, the difference cancels. There h_j
+        is its limit, -(x^j phi(x))' / phi(x) with x in the middle.
         """
         low, high = (np.where(np.isfinite(x), x, 0.0) for x in (self.low, self.high))
-        empty = self.low == self.high
-        at_low, at_high = (np.where(empty, 0.0, self.end_density(x)) for x in (self.low, self.high))
+        x = 0.5 * (low + high)
+        flat = self.narrow | (self.low == self.high)
+        at_low, at_high = (np.where(flat, 0.0, self.end_density(z)) for z in (self.low, self.high))
         return tuple(
             np.where(
-                empty,
-                low ** (j + 1) - (j * low ** (j - 1) if j else 0.0),
+                flat,
+                x ** (j + 1) - (j * x ** (j - 1) if j else 0.0),
                 low**j * at_low - high**j * at_high,
             )
             for j in range(count)
