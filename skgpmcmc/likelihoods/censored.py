@@ -155,6 +155,13 @@ class CensoredGaussian(Gaussian):
         exact = super().log_predictive(y, mean, var)
         return _replace_censored(censored, exact, interval.log_mass)
 
+    def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw f plus noise; of a target inside its interval only a place there is known."""
+        y = super().sample(f, rng)
+        low, high = self._ends(f)
+        place = np.where(np.isfinite(low), low, np.where(np.isfinite(high), high, 0.0))
+        return np.where(self.is_censored(y), place, y)
+
     def bend(self, y: FloatArray) -> quadrature.Cuts:
         """Return cuts around the ends of the interval, or around a target that is seen."""
         ends = [np.where(self.is_censored(y) & np.isfinite(x), x, y) for x in self._ends(y)]
