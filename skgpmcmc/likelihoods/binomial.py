@@ -43,6 +43,8 @@ _WIDTH = 1.0
 _LARGE_ARGUMENT = 1000.0
 #: Values of f at which the probability of a success has its limits.
 _FAR_ENDS = np.array([-700.0, 700.0])
+#: Likelihood of one trial, unless there is another.
+_PROBIT = Probit()
 #: Signs of f for successes and for failures.
 _SIGNS = np.array([1.0, -1.0])
 #: Where the distribution function of a normal distribution is about to underflow.
@@ -245,7 +247,7 @@ class RepeatedTrials(IndependentTrials):
     the probability of a success increases with f.
     """
 
-    one: Bernoulli = Probit()
+    one: Bernoulli = _PROBIT
     trials: FloatArray | float = 1.0
 
     name: ClassVar[str] = "repeated_trials"

@@ -30,6 +30,7 @@ from skgpmcmc.likelihoods import (
     OrdinalProbit,
     Poisson,
     PsychometricProbit,
+    RepeatedTrials,
     Softmax,
     StudentT,
     Volatility,
@@ -127,6 +128,12 @@ CASES = {
         BayesianGPClassifier(NO_SCALE, likelihood=PsychometricProbit(0.02, infer_guess=True)),
         lambda rng: rng.random(32) < 0.1 + 0.8 * (F > 0.0),
     ),
+    "guesses and lapses of counts": (
+        BayesianGPBinomialRegressor(
+            NO_SCALE, likelihood=PsychometricProbit(0.02, infer_guess=True)
+        ),
+        lambda rng: rng.binomial(TRIALS, 0.1 + 0.8 * ndtr(2.0 * F)),
+    ),
     "ordinal": (
         BayesianGPOrdinalClassifier(NO_SCALE),
         lambda rng: np.digitize(F + 0.5 * rng.standard_normal(32), [-0.5, 0.6]),
@@ -206,6 +213,9 @@ LIKELIHOODS = {
     "degrees of freedom": StudentT(0.5, 3.0, infer_df=True),
     "zero-inflated": ZeroInflatedPoisson(0.5),
     "guesses and lapses": PsychometricProbit(0.1, 0.2, infer_guess=True),
+    "guesses and lapses of counts": RepeatedTrials(
+        PsychometricProbit(0.1, 0.2, infer_guess=True), trials=MANY_TRIALS
+    ),
     "ordinal": OrdinalProbit((-0.5, 0.7)),
     "gaussian": Gaussian(0.5),
     "censored": CensoredGaussian(
@@ -317,11 +327,18 @@ class ForgetsParameters(EvaluatesElsewhere):
         return np.concatenate([theta[:own], model.start[own:]])
 
 
-class ForgetsAdditionalZeros(EvaluatesElsewhere):
-    """Takes every zero for one of the other counts."""
+class ForgetsTheConstant(EvaluatesElsewhere):
+    """Takes every target for one that depends on f."""
 
     def elsewhere(self, model, theta):
         return np.append(theta[:-1], -20.0)
+
+
+class ForgetsOverdispersion(EvaluatesElsewhere):
+    """Takes overdispersed numbers of successes for binomial ones."""
+
+    def elsewhere(self, model, theta):
+        return np.append(theta[:-1], 12.0)
 
 
 class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
@@ -374,10 +391,12 @@ def twin(cls):
 
 TWINS = [
     ("student-t", ForgetsParameters),
-    ("zero-inflated", ForgetsAdditionalZeros),
+    ("zero-inflated", ForgetsTheConstant),
     ("ordinal", ForgetsParameters),
     ("poisson", ForgetsOffset),
     ("binomial", ForgetsTrials),
+    ("beta-binomial", ForgetsOverdispersion),
+    ("guesses and lapses of counts", ForgetsTheConstant),
     ("censored", TakesCensoredForExact),
     ("censored", TakesTheOtherTail),
     ("softmax", ForgetsClasses),
