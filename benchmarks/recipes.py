@@ -23,7 +23,8 @@ from skgpmcmc import (
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
 )
-from skgpmcmc.kernels import Linear, On, Tanimoto
+from skgpmcmc.kernels import Categorical, Linear, On, Tanimoto
+from skgpmcmc.likelihoods import PsychometricProbit
 
 from .common import data_folder, print_table, save
 from .development import MissingSourceError, load_table
@@ -89,8 +90,29 @@ def season() -> tuple[Any, pd.DataFrame]:
     return BayesianGPRegressor(kernel, random_state=0).fit(year, months["CO2"]), year
 
 
+def threshold() -> tuple[Any, pd.DataFrame]:
+    """Right answers of children who hear from where a sound comes; a half is right by guessing."""
+    children = load_table("MASS", "OME")
+    levels = children.groupby(["Noise", "Loud"], as_index=False)[["Correct", "Trials"]].sum()
+    kernel = C * Categorical("Noise") * On(RBF(10.0), "Loud")
+    observer = PsychometricProbit(guess=0.5, lapse=0.02)
+    model = BayesianGPBinomialRegressor(kernel, likelihood=observer, random_state=0)
+    given = levels[["Noise", "Loud"]]
+    return model.fit(given, levels["Correct"], trials=levels["Trials"]), levels
+
+
+def mixture() -> tuple[Any, pd.DataFrame]:
+    """Particles in the air of Leeds on 266 winter days, and a mixture of four gases."""
+    days = np.log(load_table("texmex", "winter")[::2])
+    gases = ["NO", "NO2", "SO2", "O3"]
+    days[gases] = (days[gases] - days[gases].mean()) / days[gases].std()
+    model = BayesianGPRegressor(C * RBF(np.ones(4)) + Linear(), priors="sparse", random_state=0)
+    return model.fit(days[gases], days["PM10"]), days
+
+
 RECIPES: dict[str, Callable[[], tuple[Any, pd.DataFrame]]] = {
-    own.__name__: own for own in (prevalence, counts, presence, fingerprints, season)
+    own.__name__: own
+    for own in (prevalence, counts, presence, fingerprints, season, threshold, mixture)
 }
 
 # --- what is measured -----------------------------------------------------------------------------
