@@ -23,7 +23,7 @@ from skgpmcmc import (
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
 )
-from skgpmcmc.kernels import Categorical, Linear, On, Tanimoto
+from skgpmcmc.kernels import Linear, On, Tanimoto
 from skgpmcmc.likelihoods import PsychometricProbit
 
 from .common import data_folder, print_table, save
@@ -91,14 +91,13 @@ def season() -> tuple[Any, pd.DataFrame]:
 
 
 def threshold() -> tuple[Any, pd.DataFrame]:
-    """Right answers of children who hear from where a sound comes; a half is right by guessing."""
+    """Right answers of children who listen to sounds in noise; a half is right by guessing."""
     children = load_table("MASS", "OME")
-    levels = children.groupby(["Noise", "Loud"], as_index=False)[["Correct", "Trials"]].sum()
-    kernel = C * Categorical("Noise") * On(RBF(10.0), "Loud")
+    coherent = children[children["Noise"] == "coherent"]
+    levels = coherent.groupby("Loud", as_index=False)[["Correct", "Trials"]].sum()
     observer = PsychometricProbit(guess=0.5, lapse=0.02)
-    model = BayesianGPBinomialRegressor(kernel, likelihood=observer, random_state=0)
-    given = levels[["Noise", "Loud"]]
-    return model.fit(given, levels["Correct"], trials=levels["Trials"]), levels
+    model = BayesianGPBinomialRegressor(C * RBF(10.0), likelihood=observer, random_state=0)
+    return model.fit(levels[["Loud"]], levels["Correct"], trials=levels["Trials"]), levels
 
 
 def mixture() -> tuple[Any, pd.DataFrame]:
@@ -134,7 +133,18 @@ def measure(name: str) -> dict[str, Any]:
     }
     if name == "presence":
         found["effects"] = model.linear_effects().to_dict("index")
+    if name == "threshold":
+        found["threshold"] = _find_threshold(model)
     return found
+
+
+def _find_threshold(model: Any) -> dict[str, float]:
+    """Return the posterior of the loudness at which f is zero."""
+    grid = pd.DataFrame({"Loud": np.linspace(35.0, 65.0, 301)})
+    f = model.sample_latent(grid, 1000)
+    draws = grid["Loud"].to_numpy()[np.argmax(f > 0.0, axis=0)]
+    low, high = np.quantile(draws, [0.05, 0.95]).tolist()
+    return {"mean": float(draws.mean()), "sd": float(draws.std()), "5%": low, "95%": high}
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skgpmcmc import BayesianGPBinomialRegressor, BayesianGPClassifier
-from skgpmcmc.likelihoods import Poisson
+from skgpmcmc.likelihoods import Logit, Poisson, Probit, PsychometricProbit
 
 from ..helpers import in_one_test, short_chains
 
@@ -89,6 +89,47 @@ def test_posterior_is_that_of_the_single_trials(likelihood):
     error = np.hypot(counts.diagnostics_.mcse_mean, rows.diagnostics_.mcse_mean)
     gap = counts.theta_samples_.mean(axis=(0, 1)) - rows.theta_samples_.mean(axis=(0, 1))
     assert np.all(np.abs(gap) < 5.0 * error)
+
+
+@pytest.mark.statistical
+def test_posterior_with_guesses_and_lapses_is_that_of_the_single_trials():
+    """The same likelihood of a single trial serves counts and classes; its rates are inferred."""
+    single = np.concatenate([np.arange(n) < k for k, n in zip(Y, TRIALS, strict=True)])
+    observer = PsychometricProbit(0.05, 0.05, infer_guess=True)
+    settings = {"likelihood": observer, "target_ess": 1000}
+    counts = BayesianGPBinomialRegressor(FIXED, **settings, random_state=0)
+    counts.fit(X, Y, trials=TRIALS)
+    rows = BayesianGPClassifier(FIXED, **settings, random_state=1)
+    rows.fit(np.repeat(X, TRIALS, axis=0), single)
+    assert counts.hyperparameter_names_ == ["guess_odds", "lapse_odds"]
+    assert_allclose(counts.predict(X), rows.predict_proba(X)[:, 1], atol=0.02)
+    error = np.hypot(counts.diagnostics_.mcse_mean, rows.diagnostics_.mcse_mean)
+    gap = counts.theta_samples_.mean(axis=(0, 1)) - rows.theta_samples_.mean(axis=(0, 1))
+    assert np.all(np.abs(gap) < 5.0 * error)
+
+
+@short_chains()
+def test_likelihood_of_a_single_trial_serves_counts():
+    """Probabilities stay between the rate of guesses and one minus that of lapses."""
+    settings = {"likelihood": PsychometricProbit(0.3, 0.1, infer_lapse=False), "sampler": "sa"}
+    model = BayesianGPBinomialRegressor(FIXED, **settings, **QUICK).fit(X, Y, trials=TRIALS)
+    p, (low, high) = model.predict(X, return_quantiles=[0.001, 0.999])
+    assert np.all((low > 0.3) & (low < p) & (p < high) & (high < 0.9))
+    assert_array_equal(model.exceedance_proba(X, 0.2), 1.0)
+    assert_array_equal(model.exceedance_proba(X, 0.95), 0.0)
+    _, std, quantiles = model.predict(X, TRIALS, return_std=True, return_quantiles=[0.05, 0.95])
+    draws = model.sample_y(X, 4000, trials=TRIALS)
+    assert_allclose(std, draws.std(axis=1), rtol=0.15)
+    assert np.all(np.abs(quantiles - np.quantile(draws, [0.05, 0.95], axis=1)) <= 1.0)
+    for one, name in ((Probit(), "binomial"), (Logit(), "binomial_logit")):
+        quick = {**QUICK, "sampler": "sa", "n_draws": 5}
+        own, plain = (
+            BayesianGPBinomialRegressor(FIXED, likelihood=likelihood, **quick).fit(
+                X, Y, trials=TRIALS
+            )
+            for likelihood in (one, name)
+        )
+        assert_array_equal(own.latent_samples_, plain.latent_samples_)
 
 
 def test_probabilities_average_those_of_the_latent_draws(fitted):
