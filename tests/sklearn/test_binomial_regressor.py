@@ -111,8 +111,10 @@ def test_posterior_with_guesses_and_lapses_is_that_of_the_single_trials():
 @short_chains()
 def test_likelihood_of_a_single_trial_serves_counts():
     """Probabilities stay between the rate of guesses and one minus that of lapses."""
-    settings = {"likelihood": PsychometricProbit(0.3, 0.1, infer_lapse=False), "sampler": "sa"}
-    model = BayesianGPBinomialRegressor(FIXED, **settings, **QUICK).fit(X, Y, trials=TRIALS)
+    quick = {**QUICK, "sampler": "sa", "n_chains": 1, "n_warmup": 10}
+    observer = PsychometricProbit(0.3, 0.1, infer_lapse=False)
+    model = BayesianGPBinomialRegressor(FIXED, likelihood=observer, **quick)
+    model.fit(X, Y, trials=TRIALS)
     p, (low, high) = model.predict(X, return_quantiles=[0.001, 0.999])
     assert np.all((low > 0.3) & (low < p) & (p < high) & (high < 0.9))
     assert_array_equal(model.exceedance_proba(X, 0.2), 1.0)
@@ -122,7 +124,6 @@ def test_likelihood_of_a_single_trial_serves_counts():
     assert_allclose(std, draws.std(axis=1), rtol=0.15)
     assert np.all(np.abs(quantiles - np.quantile(draws, [0.05, 0.95], axis=1)) <= 1.0)
     for one, name in ((Probit(), "binomial"), (Logit(), "binomial_logit")):
-        quick = {**QUICK, "sampler": "sa", "n_draws": 5}
         own, plain = (
             BayesianGPBinomialRegressor(FIXED, likelihood=likelihood, **quick).fit(
                 X, Y, trials=TRIALS
