@@ -91,23 +91,6 @@ def test_posterior_is_that_of_the_single_trials(likelihood):
     assert np.all(np.abs(gap) < 5.0 * error)
 
 
-@pytest.mark.statistical
-def test_posterior_with_guesses_and_lapses_is_that_of_the_single_trials():
-    """The same likelihood of a single trial serves counts and classes; its rates are inferred."""
-    single = np.concatenate([np.arange(n) < k for k, n in zip(Y, TRIALS, strict=True)])
-    observer = PsychometricProbit(0.05, 0.05, infer_guess=True)
-    settings = {"likelihood": observer, "target_ess": 1000}
-    counts = BayesianGPBinomialRegressor(FIXED, **settings, random_state=0)
-    counts.fit(X, Y, trials=TRIALS)
-    rows = BayesianGPClassifier(FIXED, **settings, random_state=1)
-    rows.fit(np.repeat(X, TRIALS, axis=0), single)
-    assert counts.hyperparameter_names_ == ["guess_odds", "lapse_odds"]
-    assert_allclose(counts.predict(X), rows.predict_proba(X)[:, 1], atol=0.02)
-    error = np.hypot(counts.diagnostics_.mcse_mean, rows.diagnostics_.mcse_mean)
-    gap = counts.theta_samples_.mean(axis=(0, 1)) - rows.theta_samples_.mean(axis=(0, 1))
-    assert np.all(np.abs(gap) < 5.0 * error)
-
-
 @short_chains()
 def test_likelihood_of_a_single_trial_serves_counts():
     """Probabilities stay between the rate of guesses and one minus that of lapses."""

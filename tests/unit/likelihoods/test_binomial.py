@@ -134,6 +134,25 @@ def test_repeated_trials_of_plain_links_are_binomial(one, link):
         assert_allclose(own, other, rtol=1e-8)
 
 
+def test_guesses_and_lapses_of_counts_are_those_of_single_trials():
+    """All that a posterior is made of: p(y | f), its integrals, and slopes in both rates."""
+    one = PsychometricProbit(0.05, 0.1, infer_guess=True)
+    k, n = np.array([0, 2, 5]), np.array([3, 5, 5])
+    single = np.concatenate(
+        [np.where(np.arange(m) < c, 1.0, -1.0) for c, m in zip(k, n, strict=True)]
+    )
+    rows = Observations(one, single, first=np.array([0, 3, 8]))
+    counts = Observations(RepeatedTrials(one, n), encode(k, n))
+    mean, var = np.array([-1.0, 0.3, 1.2]), np.array([0.5, 1.0, 4.0])
+    ways = np.log([1.0, 10.0, 1.0])
+    assert_allclose(counts.by_input(mean), rows.by_input(mean) + ways, rtol=1e-12)
+    own, other = counts.tilted_moments(mean, var), rows.tilted_moments(mean, var)
+    assert_allclose(own.log_z, other.log_z + ways, atol=1e-8)
+    assert_allclose(own.alpha, other.alpha, atol=1e-7)
+    slopes = (part.tilted_parameter_gradient(mean, var) for part in (counts, rows))
+    assert_allclose(*slopes, atol=1e-6)
+
+
 def test_successes_below_the_rate_of_guesses_have_finite_moments():
     """Of a thousand answers 480 are right, and a half would be by guessing."""
     likelihood = RepeatedTrials(PsychometricProbit(0.5, 0.02))
