@@ -25,6 +25,7 @@ from skgpmcmc import (
     BayesianGPRegressor,
 )
 from skgpmcmc.kernels import Linear, On, Tanimoto
+from skgpmcmc.likelihoods import PsychometricProbit
 
 from .common import data_folder, load_results, print_table, save
 from .development import MissingSourceError, load_table
@@ -91,8 +92,28 @@ def season() -> tuple[Any, pd.DataFrame]:
     return BayesianGPRegressor(kernel, random_state=0).fit(year, months["CO2"]), year
 
 
+def threshold() -> tuple[Any, pd.DataFrame]:
+    """Right answers of children who listen to sounds in noise; a half is right by guessing."""
+    children = load_table("MASS", "OME")
+    coherent = children[children["Noise"] == "coherent"]
+    levels = coherent.groupby("Loud", as_index=False)[["Correct", "Trials"]].sum()
+    observer = PsychometricProbit(guess=0.5, lapse=0.02)
+    model = BayesianGPBinomialRegressor(C * RBF(10.0), likelihood=observer, random_state=0)
+    return model.fit(levels[["Loud"]], levels["Correct"], trials=levels["Trials"]), levels
+
+
+def mixture() -> tuple[Any, pd.DataFrame]:
+    """Particles in the air of Leeds on 266 winter days, and a mixture of four gases."""
+    days = np.log(load_table("texmex", "winter")[::2])
+    gases = ["NO", "NO2", "SO2", "O3"]
+    days[gases] = (days[gases] - days[gases].mean()) / days[gases].std()
+    model = BayesianGPRegressor(C * RBF(np.ones(4)) + Linear(), priors="sparse", random_state=0)
+    return model.fit(days[gases], days["PM10"]), days
+
+
 RECIPES: dict[str, Callable[[], tuple[Any, pd.DataFrame]]] = {
-    own.__name__: own for own in (prevalence, counts, presence, fingerprints, season)
+    own.__name__: own
+    for own in (prevalence, counts, presence, fingerprints, season, threshold, mixture)
 }
 
 # --- what is measured -----------------------------------------------------------------------------
@@ -114,7 +135,18 @@ def measure(name: str) -> dict[str, Any]:
     }
     if name == "presence":
         found["effects"] = model.linear_effects().to_dict("index")
+    if name == "threshold":
+        found["threshold"] = _find_threshold(model)
     return found
+
+
+def _find_threshold(model: Any) -> dict[str, float]:
+    """Return the posterior of the loudness at which f is zero."""
+    grid = pd.DataFrame({"Loud": np.linspace(35.0, 65.0, 301)})
+    f = model.sample_latent(grid, 1000)
+    draws = grid["Loud"].to_numpy()[np.argmax(f > 0.0, axis=0)]
+    low, high = np.quantile(draws, [0.05, 0.95]).tolist()
+    return {"mean": float(draws.mean()), "sd": float(draws.std()), "5%": low, "95%": high}
 
 
 def main() -> None:

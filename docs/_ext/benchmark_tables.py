@@ -851,6 +851,10 @@ def _recipes(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
         return provenance(document, settings=False)
     if part == "effects":
         of_columns = next(own["effects"] for own in document["results"] if "effects" in own)
+    if part == "threshold":
+        found = next(own["threshold"] for own in document["results"] if "threshold" in own)
+        of_columns = {"threshold, dB": found}
+    if part in ("effects", "threshold"):
         rows = [
             [column, *(two(own[key]) for key in ("mean", "sd", "5%", "95%"))]
             for column, own in of_columns.items()

@@ -61,6 +61,8 @@ def sample_with_file(
         "sample_weight (or how often a row occurs)": _to_text([own.weight for own in observed]),
         "exposure": _to_text([own.offset for own in observed]),
         "noise_variance": _to_text(getattr(observed[0].likelihood, "row_variance", None)),
+        # With y it tells where the interval ends.
+        "censored_to": _to_text([getattr(own.likelihood, "low", None) for own in observed]),
     }
     journal = Checkpoint(path, about, words, free_seed, shown)
     seed = np.random.SeedSequence(journal.seed, spawn_key=seed.spawn_key)

@@ -40,8 +40,11 @@ class OneLatentFunction(BaseBayesianGP):
     def _check_single(self, method: str) -> None:
         """Raise a ValueError where there are several latent functions."""
 
-    def _log_density_shift(self) -> float:
-        """Added to log p(y | f) so that it is per unit of y as the user gave it."""
+    def _log_density_shift(self) -> float | np.ndarray:
+        """Added to log p(y | f) so that it is per unit of y as the user gave it.
+
+        One number, or one for each row of the model.
+        """
         return 0.0
 
     @property
@@ -475,9 +478,10 @@ default="integrated"
     def _in_units_of_y(self, found: Evidence) -> Evidence:
         """Return the log of the evidence per unit of y as the user gave it."""
         observations = self._predictor.model.observations
-        weight = observations.weight
-        n_rows = len(observations) if weight is None else weight.sum()
-        return found._replace(value=float(found.value + n_rows * self._log_density_shift()))
+        weight = np.ones(len(observations))
+        if observations.weight is not None:
+            weight = observations.weight
+        return found._replace(value=float(found.value + np.sum(weight * self._log_density_shift())))
 
     def _check_theta(self, theta: Any) -> np.ndarray:
         """Return hyper-parameters of the natural scale on that of `theta_samples_`."""

@@ -16,7 +16,6 @@ from ..approximations.base import Approximation
 from ..approximations.exact import Exact
 from ..hyperposterior.cheap import CHEAP_APPROXIMATIONS, CheapApproximation
 from ..likelihoods.base import Likelihood
-from ..likelihoods.gaussian import Gaussian
 from ..model.covariance import Covariance
 from ..model.default_priors import default_hyperprior
 from ..model.hyperpriors import HyperPrior
@@ -84,7 +83,7 @@ def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) ->
 
     "auto", where it is a name, integrates f out if the likelihood allows it.
     """
-    best = "collapsed" if isinstance(likelihood, Gaussian) else "pm"
+    best = "collapsed" if likelihood.quadratic else "pm"
     known = {name: SAMPLERS[best if name == "auto" else name] for name in names}
     sampler = _make_component("sampler", value, known, Sampler)
     sampler.check()

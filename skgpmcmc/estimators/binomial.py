@@ -14,10 +14,12 @@ from sklearn.callback import with_callbacks
 
 from .._params import check_flag, check_in
 from ..likelihoods.base import Likelihood
+from ..likelihoods.bernoulli import Bernoulli, Logit, Probit
 from ..likelihoods.binomial import (
     MOST_TRIALS,
     BetaBinomial,
     Binomial,
+    RepeatedTrials,
     SuccessLikelihood,
     decode,
     encode,
@@ -67,7 +69,8 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
         distribution. "binomial_logit": it is 1 / (1 + exp(-f)). "beta_binomial" allows for
         overdispersion: the probability of each row varies around Phi(f). The inferred
         ``"precision"`` s says how much: the variance of a count is that of a binomial one times
-        1 + (n - 1) / (s + 1).
+        1 + (n - 1) / (s + 1). An object may also be the likelihood of a single trial, such as
+        ``PsychometricProbit(guess=0.5)`` for answers with guesses and lapses.
     %(run)s
     %(pm)s
     %(advanced)s
@@ -142,6 +145,8 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
         trials = self._trials(trials, len(X))
         encoded = _encode_successes("y", y, trials)
         likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
+        if isinstance(likelihood, Bernoulli):
+            likelihood = _of_counts(likelihood)
         if not isinstance(likelihood, SuccessLikelihood):
             raise ValueError(
                 "likelihood must be one of successes in trials, such as Binomial(); got "
@@ -214,7 +219,7 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
                 results.append(np.sqrt(np.maximum(both - p * p, 0.0)))
             if return_quantiles is not None:
                 chosen = check_probabilities(return_quantiles)
-                results.append(law.probability(self._latent_quantiles(X, chosen)))
+                results.append(law.one.probability(self._latent_quantiles(X, chosen)))
             return unwrap_single(results)
         n = self._trials(trials, len(X))
         results = [n * p]
@@ -332,7 +337,7 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
         """
         X = validate_rows_to_predict(self, X)
         value = np.asarray(check_in("threshold", threshold, "(0, 1)"))
-        return exceedance(self, X, float(self._law().latent_value(value)))
+        return exceedance(self, X, float(self._law().one.latent_value(value)))
 
     def log_predictive_density(self, X, y, trials=None):
         """Log of the posterior predictive probability of each number of successes.
@@ -388,6 +393,13 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
         return float(1.0 - deviance / null)
 
 
+def _of_counts(one: Bernoulli) -> SuccessLikelihood:
+    """Return the likelihood of numbers of successes, from that of a single trial."""
+    if type(one) is Probit:
+        return Binomial("probit")
+    return Binomial("logit") if type(one) is Logit else RepeatedTrials(one)
+
+
 def _with_trials(likelihood: SuccessLikelihood, trials: np.ndarray) -> Likelihood:
     return likelihood.with_trials(trials)
 
@@ -412,7 +424,7 @@ def _probability_moments(
 
     Two trials of the same row, if `of_counts`; otherwise of two rows at the same input.
     """
-    law = likelihood if of_counts else Binomial(likelihood.link)
+    law = likelihood if of_counts else likelihood.without_overdispersion()
     targets = (encode(1.0, 1.0), encode(2.0, 2.0))
     return np.stack([np.exp(law.log_predictive(target, mean, var)) for target in targets])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -12,14 +12,18 @@ from sklearn.metrics import r2_score
 
 from .._params import check_flag, check_in
 from ..likelihoods.base import Likelihood
+from ..likelihoods.censored import CensoredGaussian
 from ..likelihoods.gaussian import Gaussian
 from ..likelihoods.student_t import StudentT
 from ..model.kernels import default_kernel
+from ..prediction.summary import forget_rows
 from ..samplers.base import Sampler
 from . import _validation as check
 from ._average import fit_average, kernels_to_average
+from ._censoring import Censoring
 from ._data import (
     check_rows,
+    check_weights,
     find_power_of_two,
     to_units_of_y,
     validate,
@@ -73,6 +77,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
 
     %(groups)s
 
+    Targets that are only known to lie in an interval, such as those below a limit of detection, are
+    given by the `censored_to` of ``fit``.
+
     Parameters
     ----------
     %(kernel)s, plus ``Linear()`` without `ard` and named `priors`
@@ -96,11 +103,12 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
     %(run)s
     sampler : {"auto", "collapsed", "pm", "marginal", "sa", "aa", "asis", "surr", "khr", \
             "discretizing", "tempered"} or Sampler, default="auto"
-        "auto" is "collapsed" for Gaussian noise, and "pm" otherwise. "collapsed": f is integrated
-        out in closed form, exact. "pm": pseudo-marginal MCMC, exact for any likelihood. "marginal":
-        hyper-parameters theta from their approximate marginal posterior, not exact. "discretizing"
-        and "tempered": exact, with proposals from a cheap posterior. The others update f and theta
-        alternately: exact, but slow. Or an object from `skgpmcmc.samplers`. See :doc:`/samplers`.
+        "auto" is "collapsed" for Gaussian noise without censored targets, and "pm" otherwise.
+        "collapsed": f is integrated out in closed form, exact. "pm": pseudo-marginal MCMC, exact
+        for any likelihood. "marginal": hyper-parameters theta from their approximate marginal
+        posterior, not exact. "discretizing" and "tempered": exact, with proposals from a cheap
+        posterior. The others update f and theta alternately: exact, but slow. Or an object from
+        `skgpmcmc.samplers`. See :doc:`/samplers`.
     %(advanced)s
 
     Attributes
@@ -137,7 +145,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
     sampler: str | Sampler = "auto"
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None, noise_variance=None):
+    def fit(self, X, y, sample_weight=None, noise_variance=None, censored_to=None):
         """Sample the posterior.
 
         Parameters
@@ -152,6 +160,12 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         noise_variance : array-like of shape (n_samples,), default=None
             Known noise variance of each row; in units of y squared. It is added to the inferred
             one, or is all the noise (see `noise`). Only with Gaussian noise.
+        censored_to : array-like of shape (n_samples,), default=None
+            For targets that are only known to lie between two numbers: y is one end, and this is
+            the other. It is -inf where a target is at most y (left-censored, such as below a limit
+            of detection), inf where it is at least y (right-censored), and NaN or y itself where y
+            is the target. Only with Gaussian noise. Predictions are those of targets that are not
+            censored.
 
         Returns
         -------
@@ -168,9 +182,13 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         kernels = kernels_to_average(self, X)
         if kernels is not None:
             row_data = {"sample_weight": sample_weight, "noise_variance": noise_variance}
-            return fit_average(self, kernels, X, y, **row_data)
+            return fit_average(self, kernels, X, y, **row_data, censored_to=censored_to)
         X, y, features = validate(self, X, y, y_numeric=True)
         noise = make_gaussian_noise(self.noise, self.likelihood, self.alpha, noise_variance, len(X))
+        if censored_to is not None:
+            censoring = Censoring.of(y, censored_to)
+            noise = censoring.censor(_require_gaussian(noise, self.noise, self.likelihood))
+            y = censoring.target
         likelihood = noise or check.resolve_likelihood(self.likelihood, self._likelihoods)
         rows = self._training_rows(X, features, sample_weight, likelihood, y)
         variance = None if noise is None else noise.of_rows(rows.chosen).row_variance
@@ -185,6 +203,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         targets = _standardize(y.astype(float), shift, scale)
         if noise is not None:
             noise = normalize_noise(noise, scale)
+            if isinstance(noise, CensoredGaussian):
+                low, high = (_standardize(end, shift, scale) for end in (noise.low, noise.high))
+                noise = replace(noise, low=low, high=high)
             likelihood = add_numerical_noise(noise, rows, targets, spread)
         remedy = _REMEDY if self.normalize_y else ""
         check.check_targets(targets[rows.kept], likelihood.of_rows(rows.kept), remedy=remedy)
@@ -192,7 +213,11 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         return self._finish(X, rows, run, features, units=(shift, scale))
 
     def _log_density_shift(self):
-        return -float(np.log(self._units[1]))
+        observed = self._predictor.model.observations
+        shift = -float(np.log(self._units[1]))
+        if isinstance(observed.likelihood, CensoredGaussian):  # a probability has no unit
+            return np.where(observed.likelihood.is_censored(observed.y), 0.0, shift)
+        return shift
 
     @property
     def _target_units(self):
@@ -308,7 +333,7 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         threshold = check_in("threshold", threshold, "(-inf, inf)")
         return exceedance(self, X, float(_standardize(threshold, *self._units)))
 
-    def log_predictive_density(self, X, y):
+    def log_predictive_density(self, X, y, censored_to=None):
         """Log of the posterior predictive density of each target.
 
         Parameters
@@ -317,6 +342,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
             Rows to predict.
         y : array-like of shape (n_samples,)
             Targets.
+        censored_to : array-like of shape (n_samples,), default=None
+            The other ends of the intervals of censored targets, as in `fit`. The result for such a
+            row is the log of the probability of its interval.
 
         Returns
         -------
@@ -328,11 +356,17 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         """
         X = validate_rows_to_predict(self, X)
         y = check_rows("y", y, len(X))
-        targets = _standardize(y, *self._units)
-        log_p = self._predictor.log_predictive([targets], X, self.n_jobs)[0]
-        return log_p + self._log_density_shift()
+        censoring = Censoring.of(y, censored_to)
+        targets, low, high = (_standardize(part, *self._units) for part in censoring)
+        at_new_rows = forget_rows
+        if censored_to is not None:
+            likelihood = self._predictor.model.likelihood
+            _require_gaussian(likelihood.at_new_rows(), self.noise, self.likelihood)
+            at_new_rows = Censoring(targets, low, high).censor_new_rows
+        log_p = self._predictor.log_predictive([targets], X, self.n_jobs, 0.0, at_new_rows)[0]
+        return log_p - np.where(censoring.is_censored, 0.0, np.log(self._units[1]))
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y, sample_weight=None, censored_to=None):
         """Coefficient of determination (R2) of the predictive mean.
 
         Parameters
@@ -343,6 +377,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows.
+        censored_to : array-like of shape (n_samples,), default=None
+            The other ends of the intervals of censored targets, as in `fit`. These rows have no
+            part in the score: `log_predictive_density` says how well they are predicted.
 
         Returns
         -------
@@ -351,9 +388,18 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         """
         predicted = self.predict(X)
         y = check_rows("y", y, len(predicted))
+        exact = ~Censoring.of(y, censored_to).is_censored
+        if not exact.any():
+            raise ValueError(
+                "R2 needs targets that are not censored, and censored_to says that all are: use "
+                "log_predictive_density."
+            )
+        y, predicted = y[exact], predicted[exact]
+        weight = check_weights(sample_weight, len(exact))
+        weight = None if weight is None else weight[exact]
         unit = find_power_of_two(y)  # R2 has none, and its squares may overflow
         with np.errstate(over="ignore", invalid="ignore"):  # looked for in the next line
-            score = float(r2_score(y / unit, predicted / unit, sample_weight=sample_weight))
+            score = float(r2_score(y / unit, predicted / unit, sample_weight=weight))
         if not np.isfinite(score):
             row = int(np.argmax(np.abs(predicted / unit)))
             raise ValueError(
@@ -368,6 +414,17 @@ def _standardize(y: np.ndarray | float, shift: float, scale: float) -> np.ndarra
     unit = find_power_of_two(np.array([scale]))
     with np.errstate(over="ignore"):  # a target that far out has no density
         return np.asarray((y / unit - shift / unit) / (scale / unit))
+
+
+def _require_gaussian(noise: Likelihood | None, kind: str, likelihood: object) -> Gaussian:
+    """Return the noise of censored targets, or raise an error if it cannot be that."""
+    if not isinstance(noise, Gaussian) or kind == "none":
+        raise ValueError(
+            "censored_to is for targets with Gaussian noise; with "
+            f"likelihood={likelihood!r} and noise={kind!r} leave it out, or use "
+            'likelihood="gaussian" and noise="inferred".'
+        )
+    return noise
 
 
 def _check_size(y: np.ndarray) -> None:

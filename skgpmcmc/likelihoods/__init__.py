@@ -10,7 +10,8 @@ from .base import (
     TiltedMoments,
 )
 from .bernoulli import Logit, Probit
-from .binomial import BetaBinomial, Binomial
+from .binomial import BetaBinomial, Binomial, RepeatedTrials
+from .censored import CensoredGaussian
 from .counts import NegativeBinomial, Poisson
 from .gaussian import Gaussian, Volatility
 from .ordinal import OrdinalProbit
@@ -25,6 +26,7 @@ __all__ = [
     "BetaBinomial",
     "Binomial",
     "Ceiling",
+    "CensoredGaussian",
     "Cuts",
     "Derivatives",
     "Gaussian",
@@ -38,6 +40,7 @@ __all__ = [
     "PredictiveMoments",
     "Probit",
     "PsychometricProbit",
+    "RepeatedTrials",
     "Softmax",
     "StudentT",
     "TiltedMoments",

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcx, expit, log_ndtr, ndtr
+from scipy.special import erfcx, expit, log_ndtr, ndtr, ndtri
 
 from .._typing import BoolArray, FloatArray
 from ..numerics.quadrature import Bend
@@ -17,6 +17,8 @@ from .base import Derivatives, Likelihood, TiltedMoments, mask_negative
 _FAR_TAIL = -5.0
 #: Levels of the continued fraction, which give full precision below `_FAR_TAIL`.
 _FRACTION_LEVELS = 40
+#: Least and largest probability that are told from 0 and 1.
+_PROBABILITIES = (1e-300, 1.0 - 1e-16)
 
 
 class Bernoulli(Likelihood):
@@ -31,6 +33,17 @@ class Bernoulli(Likelihood):
     def legal(self, y: FloatArray) -> BoolArray:
         """Return where y is -1 or +1."""
         return np.abs(y) == 1.0
+
+    def probability(self, f: FloatArray) -> FloatArray:
+        """Return the probability of +1.0 at f."""
+        return np.asarray(np.exp(self.log_prob(np.asarray(1.0), f)))
+
+    def latent_value(self, probability: FloatArray) -> FloatArray:
+        """Return f of a probability of +1.0, within what double precision tells from 0 and 1."""
+        raise NotImplementedError(
+            f"The {self.name} likelihood has no inverse: define `latent_value`, which returns f of "
+            "a probability."
+        )
 
     def log_class_probabilities(
         self, mean: FloatArray, var: FloatArray
@@ -82,6 +95,10 @@ class Probit(Bernoulli):
         first, second, _ = _differentiate_log_ndtr(u)
         return TiltedMoments(np.asarray(log_ndtr(u)), y * first / scale, -second / scale**2)
 
+    def latent_value(self, probability: FloatArray) -> FloatArray:
+        """Return the quantile of the normal distribution."""
+        return np.asarray(ndtri(np.clip(probability, *_PROBABILITIES)))
+
     def probit_signs(self, y: FloatArray) -> FloatArray | None:
         """Return y."""
         return y
@@ -127,6 +144,11 @@ class Logit(Bernoulli):
         """Return y q, -q (1 - q) and -q (1 - q) (1 - 2 p), p and q the logistics of f and -y f."""
         first, second = self.slopes(y, f)
         return Derivatives(first, second, -second * np.tanh(0.5 * f))
+
+    def latent_value(self, probability: FloatArray) -> FloatArray:
+        """Return the log of the odds."""
+        inside = np.clip(probability, *_PROBABILITIES)
+        return np.asarray(np.log(inside) - np.log1p(-inside))
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return p (1 - p), p = 1 / (1 + exp(-f))."""

@@ -7,6 +7,8 @@ element as for other targets.
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -19,6 +21,7 @@ from .base import (
     Derivatives,
     Likelihood,
     OneScaleLikelihood,
+    Parameter,
     ParameterDerivatives,
     PredictiveMoments,
 )
@@ -34,10 +37,14 @@ _LARGEST_LOG_PRECISION = 16.0
 _MOST_COUNTED = 100
 #: Bernoulli numbers: coefficients of the powers of 1 / x^2 in the series of x^3 times trigamma.
 _TRIGAMMA = (1.0 / 6.0, -1.0 / 30.0, 1.0 / 42.0, -1.0 / 30.0, 5.0 / 66.0, -691.0 / 2730.0)
-#: Width of the bend of a beta-binomial likelihood, on the scale of f.
+#: Width of the bend of likelihoods that are not log-concave, on the scale of f.
 _WIDTH = 1.0
 #: Sum of the arguments of a binomial coefficient from which Stirling's series is used.
 _LARGE_ARGUMENT = 1000.0
+#: Values of f at which the probability of a success has its limits.
+_FAR_ENDS = np.array([-700.0, 700.0])
+#: Likelihood of one trial, unless there is another.
+_PROBIT = Probit()
 #: Signs of f for successes and for failures.
 _SIGNS = np.array([1.0, -1.0])
 #: Where the distribution function of a normal distribution is about to underflow.
@@ -59,7 +66,6 @@ class SuccessLikelihood(Likelihood):
     """Base class of likelihoods of successes in `trials`, which new targets have, too."""
 
     trials: FloatArray | float
-    link: str
 
     targets: ClassVar[str] = "integers from 0 to the number of trials"
     # Larger counts would run into the number of trials of an encoded target.
@@ -91,17 +97,18 @@ class SuccessLikelihood(Likelihood):
         return replace(self, trials=trials)  # type: ignore[type-var]
 
     @property
-    def _one(self) -> Bernoulli:
+    @abstractmethod
+    def one(self) -> Bernoulli:
         """Likelihood of one trial."""
-        return Probit() if self.link == "probit" else Logit()
 
-    def probability(self, f: FloatArray) -> FloatArray:
-        """Return the probability of a success at f."""
-        return np.asarray(np.exp(self._one.log_prob(np.asarray(1.0), f)))
+    def without_overdispersion(self) -> SuccessLikelihood:
+        """Return the likelihood of trials that are independent given f."""
+        return self
 
-    def latent_value(self, probability: FloatArray) -> FloatArray:
-        """Return f of a probability of success."""
-        return _inverse_link(np.asarray(probability, dtype=float), self.link)
+    def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
+        """Mean and variance of one trial over f ~ N(mean, var)."""
+        p = np.exp(self.one.log_predictive(1.0, mean, var))
+        return PredictiveMoments(p, p * (1.0 - p))
 
     def _row_trials(self) -> FloatArray:
         return np.asarray(self.trials, dtype=float)
@@ -116,8 +123,77 @@ def _log_choose(k: FloatArray, n: FloatArray) -> FloatArray:
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
 
 
+class IndependentTrials(SuccessLikelihood):
+    """Base class of numbers of successes in trials that are independent given f."""
+
+    counts: ClassVar[bool] = True
+
+    def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
+        """Return log C(n, k) + k log p + (n - k) log(1 - p)."""
+        k, n = decode(y)
+        of_success = self.one.log_prob(np.asarray(1.0), f)
+        of_failure = self.one.log_prob(np.asarray(-1.0), f)
+        # Without successes or failures their log, which may be minus infinity, has no part.
+        with np.errstate(invalid="ignore"):
+            successes = np.where(k > 0.0, k * of_success, 0.0)
+            failures = np.where(k < n, (n - k) * of_failure, 0.0)
+        return _log_choose(k, n) + successes + failures
+
+    def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
+        """Return the sum over the trials."""
+        return Derivatives(*self._add_trials(y, f, self.one.derivatives))
+
+    def parameter_derivatives(self, y: FloatArray, f: FloatArray) -> ParameterDerivatives:
+        """Return the sum over the trials."""
+        return ParameterDerivatives(*self._add_trials(y, f, self.one.parameter_derivatives))
+
+    def _add_trials(
+        self, y: FloatArray, f: FloatArray, of_one: Callable[..., tuple[FloatArray, ...]]
+    ) -> list[FloatArray]:
+        """Return sums over the trials of what belongs to a trial."""
+        k, n = decode(y)
+        pairs = zip(of_one(np.asarray(1.0), f), of_one(np.asarray(-1.0), f), strict=True)
+        return [k * success + (n - k) * failure for success, failure in pairs]
+
+    def fisher_information(self, f: FloatArray) -> FloatArray:
+        """Return the number of trials times that of one trial."""
+        return np.asarray(self._trials_like(f) * self.one.fisher_information(f))
+
+    def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
+        """Draw successes in the trials of each row."""
+        trials = np.broadcast_to(self._trials_like(f), np.shape(f))
+        return encode(rng.binomial(trials.astype(np.int64), self.one.probability(f)), trials)
+
+    def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
+        """Probability of at most k successes over f ~ N(mean, var); (m, 1), (m, g), (m, 1).
+
+        `y` is encoded, and may have any k. Given f, the probability decreases with f.
+        """
+        k, n = decode(np.asarray(y, dtype=float))
+        whole = np.minimum(np.floor(k), n)
+
+        # The probability of a success may have other limits than zero and one.
+        ends = self.one.probability(_FAR_ENDS)
+        most, least = (bdtr(whole, n.astype(np.int64), p) for p in ends)
+        gap = np.maximum(most - least, np.finfo(float).tiny)
+
+        def decrease(f: FloatArray) -> FloatArray:
+            """Return the probability of at most k successes given f, from its limits."""
+            at = whole[..., None], n[..., None].astype(np.int64), self.one.probability(f)
+            return np.asarray((bdtr(*at) - least[..., None]) / gap[..., None])
+
+        low, high = (
+            self.one.latent_value(
+                np.asarray(betaincinv(whole + 1.0, np.maximum(n - whole, 0.5), p), dtype=float)
+            )
+            for p in (DECREASING_TAIL, 1.0 - DECREASING_TAIL)
+        )
+        inside = least + gap * average_decreasing(decrease, low, high, mean, var)
+        return np.where(whole >= n, 1.0, inside)
+
+
 @dataclass(frozen=True, eq=False)
-class Binomial(SuccessLikelihood):
+class Binomial(IndependentTrials):
     """Binomial counts of successes, each with probability Phi(f), or a logistic function of f.
 
     Parameters
@@ -133,77 +209,71 @@ class Binomial(SuccessLikelihood):
 
     name: ClassVar[str] = "binomial"
     log_concave: ClassVar[bool] = True
-    counts: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         """Refuse an unknown link."""
         if self.link not in ("probit", "logit"):
             raise ValueError(f"link must be 'probit' or 'logit'; got {self.link!r}.")
 
-    def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
-        """Return log C(n, k) + k log p + (n - k) log(1 - p)."""
-        k, n = decode(y)
-        of_success = self._one.log_prob(np.asarray(1.0), f)
-        of_failure = self._one.log_prob(np.asarray(-1.0), f)
-        # Without successes or failures their log, which may be minus infinity, has no part.
-        with np.errstate(invalid="ignore"):
-            successes = np.where(k > 0.0, k * of_success, 0.0)
-            failures = np.where(k < n, (n - k) * of_failure, 0.0)
-        return _log_choose(k, n) + successes + failures
-
-    def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
-        """Return the sum over the trials."""
-        k, n = decode(y)
-        of_success = self._one.derivatives(np.asarray(1.0), f)
-        of_failure = self._one.derivatives(np.asarray(-1.0), f)
-        pairs = zip(of_success, of_failure, strict=True)
-        return Derivatives(*(k * one + (n - k) * other for one, other in pairs))
-
-    def fisher_information(self, f: FloatArray) -> FloatArray:
-        """Return the number of trials times that of one trial."""
-        return np.asarray(self._trials_like(f) * self._one.fisher_information(f))
-
-    def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Draw successes in the trials of each row."""
-        trials = np.broadcast_to(self._trials_like(f), np.shape(f))
-        return encode(rng.binomial(trials.astype(np.int64), self.probability(f)), trials)
+    @property
+    def one(self) -> Bernoulli:
+        """Likelihood of one trial."""
+        return Probit() if self.link == "probit" else Logit()
 
     def bend(self, y: FloatArray) -> Bend:
         """Return the bend of one trial."""
-        found = self._one.bend(np.asarray(1.0))
+        found = self.one.bend(np.asarray(1.0))
         assert isinstance(found, Bend)
         return found
 
-    def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
-        """Mean and variance of one trial over f ~ N(mean, var)."""
-        p = np.exp(self._one.log_predictive(1.0, mean, var))
-        return PredictiveMoments(p, p * (1.0 - p))
 
-    def predictive_cdf(self, y: FloatArray, mean: FloatArray, var: FloatArray) -> FloatArray:
-        """Probability of at most k successes over f ~ N(mean, var); (m, 1), (m, g), (m, 1).
+@dataclass(frozen=True, eq=False)
+class RepeatedTrials(IndependentTrials):
+    """Counts of successes in trials that have a likelihood of two classes, +1.0 for a success.
 
-        `y` is encoded, and may have any k. Given f, the probability decreases with f.
-        """
-        k, n = decode(np.asarray(y, dtype=float))
-        whole = np.minimum(np.floor(k), n)
-        low, high = (
-            self.latent_value(np.asarray(betaincinv(whole + 1.0, np.maximum(n - whole, 0.5), p)))
-            for p in (DECREASING_TAIL, 1.0 - DECREASING_TAIL)
-        )
+    For a probit and a logit, `Binomial` is the same and faster.
 
-        def at_most(f: FloatArray) -> FloatArray:
-            """Return the probability of at most k successes given f."""
-            at = whole[..., None], n[..., None].astype(np.int64), self.probability(f)
-            return np.asarray(bdtr(*at))
+    Parameters
+    ----------
+    one : Bernoulli, default=Probit()
+        Likelihood of one trial, such as ``PsychometricProbit(guess=0.5)``. Its parameters are
+        those of the counts.
+    trials : ndarray of shape (n,), or float, default=1.0
+        Number of trials of each training row, with which targets are drawn.
 
-        inside = average_decreasing(at_most, low, high, mean, var)
-        return np.where(whole >= n, 1.0, inside)
+    Notes
+    -----
+    Integrals over f take quadrature. The log probability must have one maximum in f, as it has if
+    the probability of a success increases with f.
+    """
 
+    one: Bernoulli = _PROBIT
+    trials: FloatArray | float = 1.0
 
-def _inverse_link(p: FloatArray, link: str) -> FloatArray:
-    """Return f for a probability of success, within what double precision can tell from 0 and 1."""
-    inside = np.clip(p, 1e-300, 1.0 - 1e-16)
-    return np.asarray(ndtri(inside) if link == "probit" else np.log(inside) - np.log1p(-inside))
+    name: ClassVar[str] = "repeated_trials"
+    log_concave: ClassVar[bool] = False
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """Those of one trial."""
+        return self.one.parameters
+
+    def with_parameters(self, values: FloatArray) -> RepeatedTrials:
+        """Return the likelihood with other parameters of one trial."""
+        return replace(self, one=self.one.with_parameters(values))  # type: ignore[arg-type]
+
+    def bend(self, y: FloatArray) -> Ceiling:
+        """Return zero, the largest log of a probability, and where log p is largest or bends."""
+        k, n = decode(y)
+        low, high = self.one.probability(_FAR_ENDS)
+        share = (k / np.maximum(n, 1.0) - low) / (high - low)
+        # Without a maximum inside, log p changes where this share of the trials is one or so.
+        least = 0.5 / (1.0 + n)
+        inside = (share > least) & (share < 1.0 - least)
+        at = low + (high - low) * np.clip(share, least, 1.0 - least)
+        center = self.one.latent_value(at)
+        precision = np.where(inside, n * self.one.fisher_information(center), 0.0)
+        return Ceiling(np.asarray(0.0), center, np.asarray(_WIDTH), precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,12 +307,20 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
     fixed: bool = False
     trials: FloatArray | float = 1.0
 
-    link: ClassVar[str] = "probit"  # type: ignore[misc]
     name: ClassVar[str] = "beta_binomial"
     scale: ClassVar[str] = "precision"
     farthest: ClassVar[float] = _LARGEST_LOG_PRECISION
     log_concave: ClassVar[bool] = False
     counts: ClassVar[bool] = True
+
+    @property
+    def one(self) -> Probit:
+        """Likelihood of one trial."""
+        return Probit()
+
+    def without_overdispersion(self) -> Binomial:
+        """Return the likelihood of trials with the probability Phi(f)."""
+        return Binomial(trials=self.trials)
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log probability of the successes."""
@@ -346,11 +424,6 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         # The precision of a binomial share, on the scale of f.
         precision = self._effective_trials(n) * np.exp(-center * center) / (p * (1.0 - p))
         return Ceiling(np.asarray(0.0), center, np.asarray(_WIDTH), precision / (2.0 * np.pi))
-
-    def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
-        """Mean and variance of one trial over f ~ N(mean, var)."""
-        p = np.exp(Probit().log_predictive(1.0, mean, var))
-        return PredictiveMoments(p, p * (1.0 - p))
 
     def _slope(self, f: FloatArray) -> FloatArray:
         """Return the derivative of s Phi(f)."""

@@ -80,12 +80,12 @@ class Gaussian(OneScaleLikelihood):
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of N(f, V) at y."""
-        V = self.variance(f)
+        V = self.variance(y)
         return np.asarray(-0.5 * (LOG_TWO_PI + np.log(V) + (y - f) ** 2 / V))
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return (y - f) / V, -1 / V and 0."""
-        V = self.variance(f)
+        V = self.variance(y)
         first = np.asarray((y - f) / V)
         nothing = np.zeros(first.shape)
         return Derivatives(first, nothing - 1.0 / V, nothing)
@@ -102,7 +102,7 @@ class Gaussian(OneScaleLikelihood):
         """Return derivatives with respect to log noise_scale; k = 1, or 0 if it is fixed."""
         if self.fixed:
             return super().parameter_derivatives(y, f)
-        V = self.variance(f)
+        V = self.variance(y)
         e = np.asarray(y - f)
         s2 = self.noise_scale**2
         second = np.zeros(e.shape) + 2.0 * s2 / (V * V)

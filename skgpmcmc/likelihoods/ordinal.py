@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erfcx, log_ndtr
 
 from .._typing import BoolArray, FloatArray
 from ..numerics import quadrature
-from ..numerics.linalg import LOG_TWO_PI
+from ..numerics.normal_interval import NormalInterval
 from .base import (
     Derivatives,
     Likelihood,
@@ -22,10 +21,6 @@ from .base import (
     mask_negative,
 )
 
-#: Square root of 1 / 2, by which erfc takes a standard normal variable.
-_ROOT_HALF = float(np.sqrt(0.5))
-#: Width times distance from zero, in noise scales, below which an interval has constant density.
-_NARROW = 1e-6
 #: Ends of the panels around each threshold, in noise scales.
 _PANELS_AT_THRESHOLD = np.array([-8.0, -3.0, 0.0, 3.0, 8.0])
 
@@ -95,11 +90,10 @@ class OrdinalProbit(Likelihood):
         return self._interval(y, f, self.noise_scale).log_mass
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
-        """Return derivatives in f, computed from the end point terms h_j of the interval."""
-        h0, h1, h2 = self._interval(y, f, self.noise_scale).moments(3)
+        """Return derivatives in f, which moves the center of the noise."""
+        first, second, third = self._interval(y, f, self.noise_scale).slopes()
         s = self.noise_scale
-        second = np.minimum(h1 - h0 * h0, 0.0) / s**2  # positive by rounding alone
-        return Derivatives(h0 / s, second, (h2 - h0 - 3.0 * h0 * h1 + 2.0 * h0**3) / s**3)
+        return Derivatives(first / s, second / s**2, third / s**3)
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return the sum over classes of p times the squared derivative of log p."""
@@ -148,9 +142,8 @@ class OrdinalProbit(Likelihood):
             return super().weighted_tilted_moments(y, weight, mean, var)
         scale = self._total_scale(var)
         interval = self._interval(y, mean, scale)
-        h0, h1 = interval.moments(2)
-        beta = np.maximum(h0 * h0 - h1, 0.0) / scale**2
-        return TiltedMoments(interval.log_mass, h0 / scale, beta)
+        first, second, _ = interval.slopes()
+        return TiltedMoments(interval.log_mass, first / scale, -second / scale**2)
 
     def tilted_parameter_gradient(
         self, y: FloatArray, weight: FloatArray | None, mean: FloatArray, var: FloatArray
@@ -186,10 +179,10 @@ class OrdinalProbit(Likelihood):
         k = np.asarray(y).astype(int)
         return self._edges[k], self._edges[k + 1]
 
-    def _interval(self, y: FloatArray, f: FloatArray, scale: float | FloatArray) -> _Interval:
+    def _interval(self, y: FloatArray, f: FloatArray, scale: float | FloatArray) -> NormalInterval:
         """Return the interval of y, in units of `scale` and relative to f."""
         low, high = self._ends(y)
-        return _Interval.of(
+        return NormalInterval.of(
             *map(np.asarray, ((low - f) / scale, (high - f) / scale, (high - low) / scale))
         )
 
@@ -210,73 +203,3 @@ class OrdinalProbit(Likelihood):
         result = np.where(last, np.where(np.isnan(result), 0.0, result), result)
         result[1:] *= np.diff(self.thresholds).reshape(-1, *(1 for _ in np.shape(k)))
         return result
-
-
-class _Interval(NamedTuple):
-    """Standard normal mass between two points.
-
-    The mass is stored relative to exp(-t^2 / 2), with t the point of the interval nearest to zero,
-    so that ratios of tiny masses keep their digits however far out the interval is.
-    """
-
-    low: FloatArray
-    high: FloatArray
-    nearest: FloatArray  # absolute value of t
-    log_scaled: FloatArray  # log mass + t^2 / 2
-
-    @classmethod
-    def of(cls, low: FloatArray, high: FloatArray, width: FloatArray) -> _Interval:
-        """Return the interval; far out the ends may be equal by rounding, but `width` is not 0."""
-        right = low > 0.0
-        left = np.where(right, -high, low)
-        upper = np.where(right, -low, high)
-        tail = np.minimum(upper, 0.0)  # an interval that contains zero needs no scaling
-        with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            log_tail = np.log(0.5 * erfcx(-tail * _ROOT_HALF))
-            log_upper = np.where(upper > 0.0, log_ndtr(upper), log_tail)
-            below = np.minimum(left, 0.0)
-            log_left = np.log(0.5 * erfcx(-below * _ROOT_HALF)) + _half_square_gap(tail, below)
-            log_scaled = np.asarray(log_upper + np.log1p(-np.exp(log_left - log_upper)))
-            # For a narrow interval the difference cancels: density in the middle times width.
-            middle = 0.5 * (upper + left)
-            narrow = width * (1.0 + np.abs(middle)) < _NARROW
-            if np.any(narrow):
-                thin = np.log(width) + _half_square_gap(tail, middle) - 0.5 * LOG_TWO_PI
-                log_scaled = np.where(narrow, thin, log_scaled)
-            # Beyond 1e154 squares are infinite and their differences NaN: the mass is zero.
-            log_scaled = np.where(np.isinf(tail * tail), -np.inf, log_scaled)
-        return cls(low, high, -tail, log_scaled)
-
-    @property
-    def log_mass(self) -> FloatArray:
-        """Natural log of the mass."""
-        with np.errstate(over="ignore"):  # where the square overflows the mass is zero
-            return np.asarray(self.log_scaled - 0.5 * self.nearest**2)
-
-    def end_density(self, x: FloatArray) -> FloatArray:
-        """phi(x) over the mass; zero at infinity."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            gap = _half_square_gap(self.nearest, x)
-            return np.asarray(np.exp(gap - 0.5 * LOG_TWO_PI - self.log_scaled))
-
-    def moments(self, count: int) -> tuple[FloatArray, ...]:
-        """h_j = (low^j phi(low) - high^j phi(high)) / mass for j below `count`.
-
-        If both ends are equal, h_j is the limit for narrow intervals, -(x^j phi(x))' / phi(x).
-        """
-        low, high = (np.where(np.isfinite(x), x, 0.0) for x in (self.low, self.high))
-        empty = self.low == self.high
-        at_low, at_high = (np.where(empty, 0.0, self.end_density(x)) for x in (self.low, self.high))
-        return tuple(
-            np.where(
-                empty,
-                low ** (j + 1) - (j * low ** (j - 1) if j else 0.0),
-                low**j * at_low - high**j * at_high,
-            )
-            for j in range(count)
-        )
-
-
-def _half_square_gap(a: FloatArray, b: FloatArray) -> FloatArray:
-    """``(a^2 - b^2) / 2`` without cancellation."""
-    return np.asarray(0.5 * (np.abs(a) - np.abs(b)) * (np.abs(a) + np.abs(b)))

@@ -118,6 +118,14 @@ class PsychometricProbit(MixedWithConstant, Bernoulli):
         of_share = np.broadcast_to(-rates[column], of_constant.shape)
         return of_constant, of_share
 
+    def latent_value(self, probability: FloatArray) -> FloatArray:
+        """Return f of a probability of +1.0, which lies between g and 1 - l."""
+        rest = 1.0 - self.guess - self.lapse
+        f = self.part.latent_value((np.asarray(probability) - self.guess) / rest)
+        # Farther out, double precision does not tell the probability from a positive limit.
+        low = _PANEL_ENDS[0] if self.guess > 0.0 else -np.inf
+        return np.clip(f, low, _PANEL_ENDS[-1] if self.lapse > 0.0 else np.inf)
+
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return the mean over both classes of the squared first derivative."""
         total = np.zeros(np.shape(f))

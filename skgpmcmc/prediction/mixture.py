@@ -13,7 +13,7 @@ from .._typing import FloatArray
 from ..likelihoods.base import Likelihood
 from ..model.joint import LatentGP
 from .predictor import ITSELF, Predictor, find_mixture_quantiles
-from .summary import LatentFunction
+from .summary import AtNewRows, LatentFunction, forget_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +43,11 @@ class PredictorMixture:
         X_new: FloatArray,
         n_jobs: int | None = None,
         offset: FloatArray | float = 0.0,
+        at_new_rows: AtNewRows = forget_rows,
     ) -> FloatArray:
         """Log of the average of p(y*), for several candidate targets at once; (k, m)."""
-        found = [own.log_predictive(y_new, X_new, n_jobs, offset) for own in self.members]
+        at = y_new, X_new, n_jobs, offset, at_new_rows
+        found = [own.log_predictive(*at) for own in self.members]
         return self._log_average(found)
 
     def log_class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:

@@ -32,12 +32,14 @@ from .draws import WeightedDraws
 from .groups import GROUPS_PER_TASK, Group, group_equal_rows
 from .strategy import LatentStrategy
 from .summary import (
+    AtNewRows,
     ClassProbabilities,
     Expectation,
     LatentFunction,
     LogClassProbabilities,
     LogPredictive,
     Summary,
+    forget_rows,
     mean_of_target,
     moments_of_latent,
     moments_of_target,
@@ -65,6 +67,7 @@ class Predictor(WeightedDraws):
         X_new: FloatArray,
         n_jobs: int | None = None,
         offset: FloatArray | float = 0.0,
+        at_new_rows: AtNewRows = forget_rows,
     ) -> FloatArray:
         """Log of the average of p(y* | draw), for several candidate targets at once.
 
@@ -78,13 +81,18 @@ class Predictor(WeightedDraws):
             Workers of joblib.
         offset : ndarray of shape (m,) or float
             Added to f*.
+        at_new_rows : callable, optional
+            ``at_new_rows(likelihood, rows)`` returns the likelihood of some of the new rows, a
+            slice of them, from that of the training rows. By default rows have no data of their
+            own.
 
         Returns
         -------
         ndarray of shape (k, m)
             Natural logs; minus infinity where even the log is below all numbers.
         """
-        summary = LogPredictive(self.model, np.stack(y_new), broadcast_to_rows(offset, X_new))
+        offset = broadcast_to_rows(offset, X_new)
+        summary = LogPredictive(self.model, np.stack(y_new), offset, at_new_rows)
         return self._log_average(summary, X_new, n_jobs)
 
     def log_class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:

@@ -35,6 +35,16 @@ class Summary(Protocol):
         """Weighted sum over the columns of means, with log weights (g,); (..., rows)."""
 
 
+#: The likelihood of some new rows, from that of the training rows. Workers must be able to import
+#: the function.
+AtNewRows = Callable[[Likelihood, slice], Likelihood]
+
+
+def forget_rows(likelihood: Likelihood, rows: slice) -> Likelihood:
+    """Return the likelihood of any new rows, without data that belong to training rows."""
+    return likelihood.at_new_rows()
+
+
 @dataclass(frozen=True, eq=False)
 class LogPredictive:
     """Log of the sum of p(y* | draw) for each of k candidate targets; sums are taken in logs."""
@@ -42,13 +52,14 @@ class LogPredictive:
     model: LatentGP
     y_new: FloatArray  # (k, m)
     offset: FloatArray  # (m,)
+    at_new_rows: AtNewRows
     combine: ClassVar[np.ufunc] = np.logaddexp
 
     def of(
         self, theta: FloatArray, moments: LatentMoments, rows: slice, log_weight: FloatArray
     ) -> FloatArray:
         """See `Summary`."""
-        likelihood = self.model.likelihood_at(theta).at_new_rows()
+        likelihood = self.at_new_rows(self.model.likelihood_at(theta), rows)
         mean = moments.mean + self.offset[rows, None]
         var = moments.var[:, None]
         n_at_once = max(1, _DENSITIES_PER_CALL // mean.size)

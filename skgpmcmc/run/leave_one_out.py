@@ -86,7 +86,7 @@ class GivenRows(NamedTuple):
 
 
 def pointwise_log_lik(
-    model: LatentGP, draws: Draws, given: GivenRows, shift: float = 0.0
+    model: LatentGP, draws: Draws, given: GivenRows, shift: FloatArray | float = 0.0
 ) -> FloatArray:
     """Log p(y_i | f_i, theta) of every draw and given row, (n_chains, n_draws, n_given).
 
@@ -98,7 +98,7 @@ def pointwise_log_lik(
     unweighted = model.with_observations(weight=None)
     each = [unweighted.observations_at(theta).log_prob(f) for theta, f in pairs]
     log_lik = np.reshape(each, (n_chains, n_draws, -1))
-    return (log_lik[..., given.row_of] + shift) * given.weight
+    return (log_lik + shift)[..., given.row_of] * given.weight
 
 
 class PointwiseDensities(NamedTuple):
@@ -231,7 +231,7 @@ def leave_one_out(
     model: LatentGP,
     draws: Draws,
     given: GivenRows,
-    shift: float = 0.0,
+    shift: FloatArray | float = 0.0,
     *,
     method: str = "psis",
     reference: ReferenceDensity | None = None,
@@ -247,8 +247,8 @@ def leave_one_out(
         Draws of theta, and of f for "psis".
     given : GivenRows
         The rows that are left out, one at a time; a weight multiplies the log density of its row.
-    shift : float
-        Added to every log p(y | f).
+    shift : float or ndarray of shape (n_rows,)
+        Added to every log p(y | f), or to that of each row of the model.
     method : {"integrated", "psis"}
         Whether the densities at each draw have f integrated out, or are given f.
     reference : ReferenceDensity or None
@@ -265,7 +265,8 @@ def leave_one_out(
         model, draws, given, method, reference, n_jobs=n_jobs
     )
     # Added to the averages only: a constant does not change the weights, and would cost digits.
-    elpd_i = left_out + shift * given.weight
+    of_rows = np.broadcast_to(shift, len(model.observations))
+    elpd_i = left_out + of_rows[given.row_of] * given.weight
     return _sum_over_rows(elpd_i, kept - left_out, pareto_k, method)
 
 

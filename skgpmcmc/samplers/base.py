@@ -13,7 +13,6 @@ from typing import ClassVar
 from .._params import Configuration, check_choice, check_in
 from ..chain.executor import Executor
 from ..likelihoods.base import Likelihood
-from ..likelihoods.gaussian import Gaussian
 from ..model.joint import LatentGP
 from ..model.kernels import check_gradient
 from ..setup.emulated import set_up_emulated
@@ -247,7 +246,7 @@ class Collapsed(Sampler):
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError unless the likelihood is Gaussian."""
-        if not isinstance(likelihood, Gaussian):
+        if not likelihood.quadratic:
             raise ValueError(
                 'sampler="collapsed" integrates f out, which only a Gaussian likelihood allows; '
                 f'the likelihood is {likelihood.name!r}: use sampler="pm".'

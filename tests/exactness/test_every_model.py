@@ -24,11 +24,13 @@ from skgpmcmc.importance import importance_estimate
 from skgpmcmc.likelihoods import (
     BetaBinomial,
     Binomial,
+    CensoredGaussian,
     Gaussian,
     NegativeBinomial,
     OrdinalProbit,
     Poisson,
     PsychometricProbit,
+    RepeatedTrials,
     Softmax,
     StudentT,
     Volatility,
@@ -62,6 +64,11 @@ ONE_SCALE = ConstantKernel(1.0, "fixed") * RBF(1.0)
 NO_SCALE = ConstantKernel(1.5, "fixed") * RBF(0.7, "fixed")
 TWO_SCALES = ConstantKernel(1.0) * RBF(1.0)
 TRIALS = np.arange(1, 33)
+#: Targets that are at most -0.2, or at least 0.5, are censored, in turn.
+LEFT = np.arange(32) % 2 == 0
+CENSORED = CensoredGaussian(
+    0.3, low=np.where(LEFT, -np.inf, 0.5), high=np.where(LEFT, -0.2, np.inf)
+)
 
 
 def outliers(y):
@@ -78,6 +85,10 @@ CASES = {
     "student-t": (
         BayesianGPRegressor(ONE_SCALE, likelihood="student_t"),
         lambda rng: outliers(F + 0.3 * rng.standard_normal(32)),
+    ),
+    "censored": (
+        BayesianGPRegressor(ONE_SCALE, likelihood=CENSORED),
+        lambda rng: F + 0.4 * rng.standard_normal(32),
     ),
     "degrees of freedom": (
         BayesianGPRegressor(NO_SCALE, likelihood=StudentT(infer_df=True)),
@@ -117,6 +128,12 @@ CASES = {
         BayesianGPClassifier(NO_SCALE, likelihood=PsychometricProbit(0.02, infer_guess=True)),
         lambda rng: rng.random(32) < 0.1 + 0.8 * (F > 0.0),
     ),
+    "guesses and lapses of counts": (
+        BayesianGPBinomialRegressor(
+            NO_SCALE, likelihood=PsychometricProbit(0.02, infer_guess=True)
+        ),
+        lambda rng: rng.binomial(TRIALS, 0.1 + 0.8 * ndtr(2.0 * F)),
+    ),
     "ordinal": (
         BayesianGPOrdinalClassifier(NO_SCALE),
         lambda rng: np.digitize(F + 0.5 * rng.standard_normal(32), [-0.5, 0.6]),
@@ -145,7 +162,7 @@ def grid_reference(model, draws):
     ends = zip(low - 8.0 * sd, high + 5.0 * sd, strict=True)  # gammas have long left tails in logs
     grid = Grid(tuple(np.linspace(*pair, n_nodes) for pair in ends))
     rng = np.random.default_rng(seeded(1))
-    exact = isinstance(model.likelihood, Gaussian)
+    exact = model.likelihood.quadratic
     # The mode is a cheap center with few degrees of freedom, but a poor one if they may be one.
     by_mode = joint or (isinstance(model.likelihood, StudentT) and not model.likelihood.infer_df)
     approximation = Exact() if exact else Laplace(tol=1e-4) if by_mode else EP(tol=0.1)
@@ -196,8 +213,14 @@ LIKELIHOODS = {
     "degrees of freedom": StudentT(0.5, 3.0, infer_df=True),
     "zero-inflated": ZeroInflatedPoisson(0.5),
     "guesses and lapses": PsychometricProbit(0.1, 0.2, infer_guess=True),
+    "guesses and lapses of counts": RepeatedTrials(
+        PsychometricProbit(0.1, 0.2, infer_guess=True), trials=MANY_TRIALS
+    ),
     "ordinal": OrdinalProbit((-0.5, 0.7)),
     "gaussian": Gaussian(0.5),
+    "censored": CensoredGaussian(
+        0.5, low=np.array([-np.inf, -1.2, 0.5]), high=np.array([1.5, -0.2, np.inf])
+    ),
     "softmax": Softmax(3),
 }
 PRIORS = {
@@ -304,11 +327,18 @@ class ForgetsParameters(EvaluatesElsewhere):
         return np.concatenate([theta[:own], model.start[own:]])
 
 
-class ForgetsAdditionalZeros(EvaluatesElsewhere):
-    """Takes every zero for one of the other counts."""
+class ForgetsTheConstant(EvaluatesElsewhere):
+    """Takes every target for one that depends on f."""
 
     def elsewhere(self, model, theta):
         return np.append(theta[:-1], -20.0)
+
+
+class ForgetsOverdispersion(EvaluatesElsewhere):
+    """Takes overdispersed numbers of successes for binomial ones."""
+
+    def elsewhere(self, model, theta):
+        return np.append(theta[:-1], 12.0)
 
 
 class ForgetsOffset(OneByOne, PseudoMarginalMetropolis):
@@ -328,6 +358,26 @@ class ForgetsTrials(OneByOne, PseudoMarginalMetropolis):
         return super().evaluate_one(fewer, theta, rng, *retained)
 
 
+class TakesCensoredForExact(OneByOne, PseudoMarginalMetropolis):
+    """Evaluates the density at what is known of a target in its interval."""
+
+    def evaluate_one(self, model, theta, rng, *retained):
+        exact = model.with_observations(likelihood=Gaussian(0.5))
+        return super().evaluate_one(exact, theta, rng, *retained)
+
+
+class TakesTheOtherTail(OneByOne, PseudoMarginalMetropolis):
+    """Takes targets above a limit for those below, and the other way round."""
+
+    def evaluate_one(self, model, theta, rng, *retained):
+        own = model.likelihood
+        is_left, is_right = np.isinf(own.low), np.isinf(own.high)
+        low = np.where(is_left, own.high, np.where(is_right, -np.inf, own.low))
+        high = np.where(is_right, own.low, np.where(is_left, np.inf, own.high))
+        turned = model.with_observations(likelihood=replace(own, low=low, high=high))
+        return super().evaluate_one(turned, theta, rng, *retained)
+
+
 class ForgetsClasses(EvaluatesElsewhere):
     """Evaluates all classes at the hyper-parameters of the first."""
 
@@ -341,10 +391,14 @@ def twin(cls):
 
 TWINS = [
     ("student-t", ForgetsParameters),
-    ("zero-inflated", ForgetsAdditionalZeros),
+    ("zero-inflated", ForgetsTheConstant),
     ("ordinal", ForgetsParameters),
     ("poisson", ForgetsOffset),
     ("binomial", ForgetsTrials),
+    ("beta-binomial", ForgetsOverdispersion),
+    ("guesses and lapses of counts", ForgetsTheConstant),
+    ("censored", TakesCensoredForExact),
+    ("censored", TakesTheOtherTail),
     ("softmax", ForgetsClasses),
 ]
 

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from skgpmcmc import BayesianGPBinomialRegressor, BayesianGPClassifier
-from skgpmcmc.likelihoods import Poisson
+from skgpmcmc.likelihoods import Logit, Poisson, Probit, PsychometricProbit
 
 from ..helpers import in_one_test, short_chains
 
@@ -89,6 +89,31 @@ def test_posterior_is_that_of_the_single_trials(likelihood):
     error = np.hypot(counts.diagnostics_.mcse_mean, rows.diagnostics_.mcse_mean)
     gap = counts.theta_samples_.mean(axis=(0, 1)) - rows.theta_samples_.mean(axis=(0, 1))
     assert np.all(np.abs(gap) < 5.0 * error)
+
+
+@short_chains()
+def test_likelihood_of_a_single_trial_serves_counts():
+    """Probabilities stay between the rate of guesses and one minus that of lapses."""
+    quick = {**QUICK, "sampler": "sa", "n_chains": 1, "n_warmup": 10}
+    observer = PsychometricProbit(0.3, 0.1, infer_lapse=False)
+    model = BayesianGPBinomialRegressor(FIXED, likelihood=observer, **quick)
+    model.fit(X, Y, trials=TRIALS)
+    p, (low, high) = model.predict(X, return_quantiles=[0.001, 0.999])
+    assert np.all((low > 0.3) & (low < p) & (p < high) & (high < 0.9))
+    assert_array_equal(model.exceedance_proba(X, 0.2), 1.0)
+    assert_array_equal(model.exceedance_proba(X, 0.95), 0.0)
+    _, std, quantiles = model.predict(X, TRIALS, return_std=True, return_quantiles=[0.05, 0.95])
+    draws = model.sample_y(X, 4000, trials=TRIALS)
+    assert_allclose(std, draws.std(axis=1), rtol=0.15)
+    assert np.all(np.abs(quantiles - np.quantile(draws, [0.05, 0.95], axis=1)) <= 1.0)
+    for one, name in ((Probit(), "binomial"), (Logit(), "binomial_logit")):
+        own, plain = (
+            BayesianGPBinomialRegressor(FIXED, likelihood=likelihood, **quick).fit(
+                X, Y, trials=TRIALS
+            )
+            for likelihood in (one, name)
+        )
+        assert_array_equal(own.latent_samples_, plain.latent_samples_)
 
 
 def test_probabilities_average_those_of_the_latent_draws(fitted):

@@ -9,7 +9,15 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.special import expit, ndtr, ndtri, polygamma
 
-from skgpmcmc.likelihoods import BetaBinomial, Binomial, Cuts, Probit
+from skgpmcmc.likelihoods import (
+    BetaBinomial,
+    Binomial,
+    Cuts,
+    Logit,
+    Probit,
+    PsychometricProbit,
+    RepeatedTrials,
+)
 from skgpmcmc.likelihoods.binomial import MOST_TRIALS, _trigamma, decode, encode
 from skgpmcmc.model import Observations
 from skgpmcmc.testing import check_likelihood
@@ -27,8 +35,9 @@ TARGETS = encode(np.array([0, 2, 7]), N)
         Binomial(trials=float(N)),
         Binomial("logit", trials=float(N)),
         BetaBinomial(2.0, trials=float(N)),
+        RepeatedTrials(PsychometricProbit(0.05, 0.1, infer_guess=True), trials=float(N)),
     ],
-    ids=["probit", "logit", "beta"],
+    ids=["probit", "logit", "beta", "guesses and lapses"],
 )
 def test_likelihoods_of_successes_pass_the_public_check(likelihood):
     check_likelihood(likelihood, TARGETS)
@@ -68,7 +77,10 @@ def test_beta_binomial_has_finite_derivatives_where_probabilities_underflow():
     assert np.isfinite(BetaBinomial(3.0).fisher_information(far)).all()
 
 
-@in_one_test("likelihood", [Binomial(), Binomial("logit"), BetaBinomial(50.0)])
+@in_one_test(
+    "likelihood",
+    [Binomial(), Binomial("logit"), BetaBinomial(50.0), RepeatedTrials(PsychometricProbit(0.02))],
+)
 def test_tilted_moments_of_a_million_trials_are_those_of_adaptive_quadrature(likelihood):
     y = np.array([encode(30_000, 10**6)])
     mean, var = np.array([-1.2]), np.array([0.7])
@@ -90,7 +102,15 @@ def test_tilted_moments_of_a_million_trials_are_those_of_adaptive_quadrature(lik
     assert tilted_mean == pytest.approx(mode + first / mass, abs=1e-6)
 
 
-@in_one_test("likelihood", [Binomial(), Binomial("logit")])
+@in_one_test(
+    "likelihood",
+    [
+        Binomial(),
+        Binomial("logit"),
+        RepeatedTrials(PsychometricProbit(0.5)),
+        RepeatedTrials(PsychometricProbit(0.0, 0.1)),
+    ],
+)
 def test_distribution_function_of_counts_adds_up_their_probabilities(likelihood):
     mean = np.array([[-0.5], [1.5]])
     var = np.array([[0.4], [2.0]])
@@ -100,6 +120,49 @@ def test_distribution_function_of_counts_adds_up_their_probabilities(likelihood)
         total += np.exp(likelihood.log_predictive(y, mean, var))
         assert_allclose(likelihood.predictive_cdf(y, mean, var), total, atol=1e-6)
         assert_allclose(likelihood.predictive_cdf(y + 0.5, mean, var), total, atol=1e-6)
+
+
+@in_one_test(("one", "link"), [(Probit(), "probit"), (Logit(), "logit")])
+def test_repeated_trials_of_plain_links_are_binomial(one, link):
+    y, var = encode(np.array([0, 3, 9]), 9), np.array([0.3, 1.0, 4.0])
+    repeated, plain = RepeatedTrials(one, 9.0), Binomial(link, 9.0)
+    assert_array_equal(repeated.log_prob(y, var), plain.log_prob(y, var))
+    assert_array_equal(repeated.derivatives(y, var), plain.derivatives(y, var))
+    for own, other in zip(
+        repeated.tilted_moments(y, var, var), plain.tilted_moments(y, var, var), strict=True
+    ):
+        assert_allclose(own, other, rtol=1e-8)
+
+
+def test_guesses_and_lapses_of_counts_are_those_of_single_trials():
+    """All that a posterior is made of: p(y | f), its integrals, and slopes in both rates."""
+    one = PsychometricProbit(0.05, 0.1, infer_guess=True)
+    k, n = np.array([0, 2, 5]), np.array([3, 5, 5])
+    single = np.concatenate(
+        [np.where(np.arange(m) < c, 1.0, -1.0) for c, m in zip(k, n, strict=True)]
+    )
+    rows = Observations(one, single, first=np.array([0, 3, 8]))
+    counts = Observations(RepeatedTrials(one, n), encode(k, n))
+    mean, var = np.array([-1.0, 0.3, 1.2]), np.array([0.5, 1.0, 4.0])
+    ways = np.log([1.0, 10.0, 1.0])
+    assert_allclose(counts.by_input(mean), rows.by_input(mean) + ways, rtol=1e-12)
+    own, other = counts.tilted_moments(mean, var), rows.tilted_moments(mean, var)
+    assert_allclose(own.log_z, other.log_z + ways, atol=1e-8)
+    assert_allclose(own.alpha, other.alpha, atol=1e-7)
+    slopes = (part.tilted_parameter_gradient(mean, var) for part in (counts, rows))
+    assert_allclose(*slopes, atol=1e-6)
+
+
+def test_successes_below_the_rate_of_guesses_have_finite_moments():
+    """Of a thousand answers 480 are right, and a half would be by guessing."""
+    likelihood = RepeatedTrials(PsychometricProbit(0.5, 0.02))
+    y = np.array([encode(480, 1000)])
+    found = likelihood.tilted_moments(y, np.zeros(1), np.ones(1))
+    f = np.linspace(-10.0, 10.0, 200_001)
+    density = np.exp(likelihood.log_prob(y, f)) * stats.norm.pdf(f)
+    mass = density.sum()
+    assert found.log_z[0] == pytest.approx(np.log(mass * (f[1] - f[0])), abs=1e-7)
+    assert found.alpha[0] == pytest.approx(density @ f / mass, abs=1e-7)
 
 
 class WithPanels(BetaBinomial):

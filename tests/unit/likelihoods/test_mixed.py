@@ -148,6 +148,11 @@ def test_probability_of_a_class_is_that_of_a_mixture():
     assert np.isfinite(BOTH.derivatives(1.0, far)).all()
 
 
+def test_latent_values_have_the_probabilities_that_are_asked_for():
+    assert_allclose(BOTH.latent_value(BOTH.probability(F)), F, atol=1e-9)
+    assert_allclose(BOTH.latent_value(np.array([0.0, 0.05, 0.9, 1.0])), [-8.0, -8.0, 8.0, 8.0])
+
+
 def test_without_guesses_and_lapses_it_is_the_probit():
     plain = PsychometricProbit(0.0, 0.0, infer_lapse=False)
     y, var = np.where(F > 1.0, -1.0, 1.0), np.linspace(0.1, 5.0, 13)
