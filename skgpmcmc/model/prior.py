@@ -550,7 +550,13 @@ class GaussianPrior:
         return total + own.contract(self.kernel_theta, square, K=K_square, overwrite=True)
 
     def pivot_columns(self) -> Iterator[tuple[slice, FloatArray]]:
-        """Give the covariances of the pivots with all inputs, by blocks: which, and (r, m)."""
+        """Give the covariances of the pivots with all inputs, by blocks.
+
+        Yields
+        ------
+        tuple of slice and ndarray of shape (r, m)
+            Which inputs, and their covariances.
+        """
         pivots = self.root.pivots
         if self.by_columns:
             yield from MatrixOfInputs(self.covariance, self.kernel_theta).blocks(pivots)
