@@ -80,6 +80,7 @@ def climb(
     options: Mapping[str, float],
     visit: Callable[[PosteriorPoint], Any] = lambda point: None,
     bounds: FloatArray | None = None,
+    scale: FloatArray | float = 1.0,
 ) -> optimize.OptimizeResult:
     """Climb from a start to a mode by L-BFGS; each fit begins at the sites of the last point.
 
@@ -96,24 +97,29 @@ def climb(
         search.
     bounds : ndarray of shape (p, 2), optional
         Bounds on the natural-log scale; by default they contain nearly all of the prior.
+    scale : ndarray of shape (p,) or float, default=1.0
+        Length of the first step along each axis, about: standard deviations of theta if known.
 
     Returns
     -------
     OptimizeResult
-        SciPy's result for minus the log density.
+        SciPy's result for minus the log density, as a function of theta.
     """
     sites: Sites | None = None
 
-    def descend(theta: FloatArray) -> tuple[float, FloatArray]:
+    def descend(z: FloatArray) -> tuple[float, FloatArray]:
         nonlocal sites
-        point = posterior.at(theta.copy(), sites)
+        point = posterior.at(scale * z, sites)
         if point is None:
-            return _VALUE_WITHOUT_DENSITY, np.zeros(len(theta))
+            return _VALUE_WITHOUT_DENSITY, np.zeros(len(z))
         sites = point.sites
         visit(point)
-        return -point.log_density, -point.gradient
+        return -point.log_density, -scale * point.gradient
 
     within = posterior.model.hyperprior.bounds if bounds is None else bounds
+    each = np.broadcast_to(scale, len(start))
     settings: dict[str, Any] = {"jac": True, "method": "L-BFGS-B", "options": dict(options)}
     minimize: Any = optimize.minimize
-    return minimize(descend, start, bounds=within, **settings)
+    found = minimize(descend, start / each, bounds=within / each[:, None], **settings)
+    found.x = scale * found.x
+    return found

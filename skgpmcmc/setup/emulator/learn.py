@@ -233,8 +233,8 @@ def learn_emulator(
     """
     precise = request.approximation.with_tolerance(options.tolerance)
     request = request._replace(approximation=precise)
-    found, n_evaluations = find_modes(request, options, workers)
-    design, root = estimate_scale(request, found, options, workers)
+    found, n_evaluations, scale = find_modes(request, options, workers)
+    design, root = estimate_scale(request, found, scale, options, workers)
     state = EmulatorState(
         request.model,
         precise,

@@ -22,12 +22,17 @@ from ..request import Request
 from .design import Design, DesignPoint, choose_spread_out, fit_design_point, summarize_q
 from .options import EmulatorOptions
 from .periods import choose_step_sizes, move_to_best_multiple, move_to_best_period
+from .posterior import scales_of_root
 
 
 def search(
-    model: LatentGP, approximation: Approximation, start: FloatArray, options: EmulatorOptions
+    model: LatentGP,
+    approximation: Approximation,
+    start: FloatArray,
+    options: EmulatorOptions,
+    scale: FloatArray | float = 1.0,
 ) -> list[DesignPoint]:
-    """Climb to a mode; returns every visited point, the best last.
+    """Climb to a mode, by first steps of a scale; returns every visited point, the best last.
 
     If the density at the start is not finite, the search begins nearer to the kernel's values. It
     ends early if the time is over, but not before the first point.
@@ -48,7 +53,7 @@ def search(
     theta = move_to_best_period(model, approximation, start, options.n_pooled)
     for _ in range(MOST_ATTEMPTS):
         with suppress(OutOfTimeError):
-            climb(posterior, theta, stops, visit)
+            climb(posterior, theta, stops, visit, scale=scale)
         if path:
             break
         theta = 0.5 * (theta + model.start)
@@ -60,45 +65,54 @@ def search(
         while best is not before:
             further = move_to_best_multiple(model, approximation, best.theta)
             if not np.array_equal(further, best.theta):
-                climb(posterior, further, stops, visit)
+                climb(posterior, further, stops, visit, scale=scale)
             best, before = max(path, key=attrgetter("log_density")), best
     return sorted(path, key=attrgetter("log_density"))
 
 
 def find_modes(
     request: Request, options: EmulatorOptions, workers: Executor
-) -> tuple[Design, float]:
+) -> tuple[Design, float, FloatArray]:
     """Climb from every start; with many rows, from the modes given a subset of the rows.
 
     An evaluation with a subset costs the third power of its share of the rows, and its modes are
-    near the modes given all rows. If the time is over, searches after the first are left out.
+    near the modes given all rows. First steps with all rows are the standard deviations given the
+    subset: longer ones would go where K may have a far larger rank. If the time is over, searches
+    after the first are left out.
 
     Returns
     -------
-    tuple of Design and float
-        All visited points, and the number of evaluations; evaluations with a subset count by their
-        share of the operations.
+    design : Design
+        All visited points.
+    n_evaluations : float
+        Number of evaluations; those with a subset count by their share of the operations.
+    scale : ndarray of shape (p,)
+        Standard deviations of theta given the subset; one without a subset.
     """
     model = request.model
     approximation = request.approximation
     n = model.n_inputs
     starts = list(request.starts)
     n_before = 0.0
+    scale = np.ones(len(starts[0]))
     if n >= options.fewest_rows:
         rows = np.sort(request.rng.choice(n, n // options.subset_divisor, replace=False))
         small = request._replace(model=model.of_inputs(rows))
-        before, n_before = find_modes(small, options, workers)
+        before, n_before, scale = find_modes(small, options, workers)
+        before, root = estimate_scale(small, before, scale, options, workers)
+        n_before += len(root)
+        scale = scales_of_root(root)
         starts = _choose_starts(before, options)
     s = "s" * (len(starts) > 1)
     paths = workers.map(
         search,
-        [(model, approximation, start, options) for start in starts],
+        [(model, approximation, start, options, scale) for start in starts],
         f"search for modes: from {len(starts)} start{s} with {n} inputs",
         n_needed=1,
     )
     design = Design(tuple(point for path in paths if path is not None for point in path))
     require_time(len(design), model)
-    return design, len(design) + n_before / options.subset_divisor**3
+    return design, len(design) + n_before / options.subset_divisor**3, scale
 
 
 def _choose_starts(design: Design, options: EmulatorOptions) -> list[FloatArray]:
@@ -110,9 +124,15 @@ def _choose_starts(design: Design, options: EmulatorOptions) -> list[FloatArray]
 
 
 def estimate_scale(
-    request: Request, design: Design, options: EmulatorOptions, workers: Executor
+    request: Request,
+    design: Design,
+    largest: FloatArray,
+    options: EmulatorOptions,
+    workers: Executor,
 ) -> tuple[Design, FloatArray]:
     """Estimate a first scale from the curvature at the best point, by differences of gradients.
+
+    Steps along each axis are at most `largest` (p,).
 
     Returns
     -------
@@ -121,7 +141,7 @@ def estimate_scale(
     """
     best = design.best
     model = request.model
-    steps = choose_step_sizes(model, best.theta, options)
+    steps = np.minimum(choose_step_sizes(model, best.theta, options), largest)
     common = model, request.approximation, options
     found = workers.map(
         fit_design_point,

@@ -286,12 +286,17 @@ def many_rows():
 def test_mode_search_of_many_rows_begins_with_a_quarter_of_them(many_rows):
     """One search or two with all of them, near their ends, instead of four."""
     few = replace(OPTIONS, fewest_rows=200)
-    (at_once, n_at_once), (after, n_after) = (
+    (at_once, n_at_once, _), (after, n_after, scale) = (
         find_modes(request_for(many_rows), options, InProcessExecutor())
         for options in (OPTIONS, few)
     )
     assert after.best.log_density == pytest.approx(at_once.best.log_density, abs=0.05)
     assert n_after < 0.6 * n_at_once
+    # The standard deviations given a quarter are larger than those given all, and below a log.
+    assert (scale > 0.05).all()
+    assert (scale < 1.0).all()
+    steps = [np.abs(point.theta - after.best.theta) / scale for point in after.points]
+    assert max(step.max() for step in steps) < 5.0
     # Evaluations of a quarter count by their operations.
     assert len(after) < n_after < len(after) + 3.0
     assert n_at_once == len(at_once)
