@@ -10,10 +10,10 @@ from scipy.special import softmax
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from .._typing import BoolArray, FloatArray, IntArray
-from .columns import Columns, find_positions, list_columns, take_columns
+from .columns import Columns, OfColumns, list_columns, take_columns
 
 
-class Categorical(Kernel):  # type: ignore[misc]  # scikit-learn has no types
+class Categorical(OfColumns, Kernel):  # type: ignore[misc]  # scikit-learn has no types
     """Categories without an order, such as species or soil; also groups, such as herds or people.
 
     In one column, ``k(x, x')`` is 1 for equal levels, and ``exp(-u - u')`` for different ones, with
@@ -82,13 +82,6 @@ class Categorical(Kernel):  # type: ignore[misc]  # scikit-learn has no types
         if self.per_level:
             return Hyperparameter("distance", "numeric", bounds, len(self.distance))
         return Hyperparameter("distance", "numeric", bounds)
-
-    def find_positions(
-        self, n_features: int, feature_names: Sequence[str] | None = None
-    ) -> list[int]:
-        """Return the positions of the columns in X; own names have precedence."""
-        names = feature_names if self.feature_names is None else self.feature_names
-        return find_positions(self.columns, n_features, names)
 
     def number_levels(self, *tables: Any) -> list[IntArray]:
         """Return the numbers of the levels in some tables, each of shape (n_columns, n).

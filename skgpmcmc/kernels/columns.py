@@ -75,3 +75,24 @@ def take_columns(
         raise ValueError(f"X must have two dimensions; got shape {table.shape}.")
     positions = find_positions(columns, table.shape[1], feature_names)
     return [table[:, position] for position in positions]
+
+
+class OfColumns:
+    """Part of a kernel of some columns, which are given by positions or names.
+
+    Attributes
+    ----------
+    columns : int, str or sequence of these
+    feature_names : sequence of str or None
+        Names of all columns of X, if X is an array without names.
+    """
+
+    columns: Columns
+    feature_names: Sequence[str] | None
+
+    def find_positions(
+        self, n_features: int, feature_names: Sequence[str] | None = None
+    ) -> list[int]:
+        """Return the positions of the columns in X; own names have precedence."""
+        names = feature_names if self.feature_names is None else self.feature_names
+        return find_positions(self.columns, n_features, names)

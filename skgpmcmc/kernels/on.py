@@ -9,10 +9,10 @@ import numpy as np
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
 from .._typing import FloatArray
-from .columns import Columns, find_positions, list_columns, take_columns
+from .columns import Columns, OfColumns, list_columns, take_columns
 
 
-class On(Kernel):  # type: ignore[misc]  # scikit-learn has no types
+class On(OfColumns, Kernel):  # type: ignore[misc]  # scikit-learn has no types
     """A kernel of some of the columns of X, which ignores all others.
 
     ``k(x, x') = kernel(x[columns], x'[columns])``. Sums and products of such kernels make additive
@@ -89,13 +89,6 @@ class On(Kernel):  # type: ignore[misc]  # scikit-learn has no types
     def bounds(self) -> FloatArray:
         """Natural logs of the bounds of these hyper-parameters."""
         return np.asarray(self.kernel.bounds)
-
-    def find_positions(
-        self, n_features: int, feature_names: Sequence[str] | None = None
-    ) -> list[int]:
-        """Return the positions of the columns in X; own names have precedence."""
-        names = feature_names if self.feature_names is None else self.feature_names
-        return find_positions(self.columns, n_features, names)
 
     def select(self, X: Any) -> FloatArray:
         """Return the columns of X (n, d) that the kernel sees."""
