@@ -17,7 +17,7 @@ import numpy as np
 from .._typing import FloatArray, IntArray
 from ..likelihoods.base import Derivatives, TiltedMoments
 from ..numerics import linalg
-from ..numerics.roots import choose_pivots
+from ..numerics.roots import leading_root
 from .joint import LatentGP
 from .low_rank import NystromGP, NystromPrior
 from .observations import ExtraTargets, Observations
@@ -225,5 +225,5 @@ def with_inducing_inputs(model: LatentGP, n: int) -> InducingGP:
     """
     covariance = model.covariance
     K = MatrixOfInputs(covariance.of_training, model.start[: len(covariance.start)])
-    rows = np.sort(choose_pivots(K, min(n, model.n_inputs)))
+    rows = np.sort(leading_root(K, min(n, model.n_inputs)).pivots)
     return InducingGP(covariance, model.observations, model.hyperprior, rows)

@@ -11,10 +11,10 @@ import numpy as np
 
 from .._typing import FloatArray, IntArray
 from ..numerics import linalg
-from ..numerics.roots import PivotedRoot, full_root
+from ..numerics.roots import PivotedRoot, full_root, leading_root
 from .covariance import Covariance, CrossCovariance
 from .joint import LatentGP
-from .prior import GaussianPrior
+from .prior import GaussianPrior, MatrixOfInputs
 
 
 class LowRankPrior(GaussianPrior):
@@ -124,6 +124,59 @@ class NystromGP(LatentGP):
             row_covariance=row_covariance,
             cross_covariance=cross_covariance,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedRankPrior(LowRankPrior):
+    """K^ = R R' with the first columns of the root of K, of which there are at most `most`."""
+
+    most: int = field(kw_only=True)
+
+    @cached_property
+    def root(self) -> PivotedRoot:
+        """The first columns."""
+        return leading_root(MatrixOfInputs(self.covariance, self.kernel_theta), self.most)
+
+    def pivot_columns(self) -> Iterator[tuple[slice, FloatArray]]:
+        """See `GaussianPrior`.
+
+        Yields
+        ------
+        tuple of slice and ndarray of shape (r, m)
+        """
+        return MatrixOfInputs(self.covariance, self.kernel_theta).blocks(self.root.pivots)
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedRankGP(LatentGP):
+    """A model for proposals, whose prior costs little also where K has a far larger rank.
+
+    Attributes
+    ----------
+    most : int
+        Largest rank.
+    """
+
+    most: int
+
+    def prior_at(self, theta: FloatArray) -> BoundedRankPrior:
+        """p(f | theta), of low rank."""
+        return BoundedRankPrior(self.covariance, theta, most=self.most)
+
+
+def bound_rank(model: LatentGP, theta: FloatArray) -> LatentGP:
+    """Return a model that is as good as this one near theta, and cheap far away, for proposals.
+
+    With many inputs whose K has a low rank at theta, the rank is bounded by twice that. Elsewhere,
+    for instance at far shorter length-scales, K may have nearly full rank, and take hundreds of
+    times as long. Any other model is returned unchanged.
+    """
+    if type(model) is not LatentGP:
+        return model
+    rank = GaussianPrior(model.covariance, theta).find_small_rank()
+    if rank is None:
+        return model
+    return BoundedRankGP(model.covariance, model.observations, model.hyperprior, 2 * rank)
 
 
 @dataclass(frozen=True, eq=False)

@@ -177,17 +177,14 @@ def root_by_columns(K: MatrixByColumns, most: int) -> PivotedRoot | None:
     raise NotPositiveDefiniteError("the matrix has a negative eigenvalue")
 
 
-def choose_pivots(K: MatrixByColumns, n_pivots: int) -> IntArray:
-    """Choose inputs that explain most of the variance of all; fewer than `n_pivots` if these do.
+def leading_root(K: MatrixByColumns, most: int) -> PivotedRoot:
+    """Return the first `most` columns of the root of K, or all if there are fewer.
 
-    Returns
-    -------
-    ndarray of int of shape (n_pivots,)
-        Positions, the most important input first.
+    Their pivots are inputs that leave little variance at the others.
     """
-    root = _grow_root(K, _list_tolerances(K.diagonal)[0], n_pivots, cut=True)
+    root = _grow_root(K, _list_tolerances(K.diagonal)[0], most, cut=True)
     assert root is not None
-    return root.pivots
+    return root
 
 
 def _grow_root(

@@ -21,6 +21,7 @@ from ...hyperposterior.posterior import HyperPosterior
 from ...importance.interpolated import InterpolatedSites
 from ...importance.sequential import choose_sequential_rows
 from ...model.joint import LatentGP
+from ...model.low_rank import bound_rank
 from ...transitions.rotation import MOST_ROTATED, GridDensity
 from ...transitions.surrogate import covariance_root, independence_acceptance, run_pool
 from ..hamiltonian import HamiltonianExploration, run_hamiltonian_chains
@@ -76,6 +77,8 @@ class EmulatorState:
     Attributes
     ----------
     model : LatentGP
+    learned : LatentGP
+        The model whose evidence is learned: the same, or one that is cheaper with many inputs.
     approximation : Approximation
         Approximation of the evidence, iterated to the tolerance of design points.
     options : EmulatorOptions
@@ -95,6 +98,7 @@ class EmulatorState:
     """
 
     model: LatentGP
+    learned: LatentGP
     approximation: Approximation
     options: EmulatorOptions
     rng: np.random.Generator
@@ -178,7 +182,7 @@ class EmulatorState:
     ) -> list[DesignPoint]:
         """Fit the approximation at theta (m, p), beginning at interpolated sites of the design."""
         sites = self.make_reference()
-        common = self.model, self.approximation, self.options
+        common = self.learned, self.approximation, self.options
         items = [(*common, t, sites.sites_at(t)) for t in places]
         found = workers.map(fit_design_point, items, stage, iterations=ITERATIONS_PER_EVALUATION)
         return [point for point in found if point is not None]
@@ -232,10 +236,13 @@ def learn_emulator(
     If the time is over, the design has fewer points. With ``emulates=False`` it is not refined.
     """
     precise = request.approximation.with_tolerance(options.tolerance)
+    model = request.model
     request = request._replace(approximation=precise)
     found, n_evaluations, scale = find_modes(request, options, workers)
+    request = request._replace(model=bound_rank(model, found.best.theta))
     design, root = estimate_scale(request, found, scale, options, workers)
     state = EmulatorState(
+        model,
         request.model,
         precise,
         options,
@@ -252,7 +259,7 @@ def learn_emulator(
 def explore_with_hmc(state: EmulatorState, request: Request, workers: Executor) -> EmulatorState:
     """Run Hamiltonian chains from the best points, and add the points they visit to the design."""
     keep = partial(summarize_q, options=state.options)
-    posterior = HyperPosterior(state.model, state.approximation, keep=keep)
+    posterior = HyperPosterior(state.learned, state.approximation, keep=keep)
     n = len(request.starts)
     begins = state.design.above(state.options.negligible_depth).theta
     best = state.design.best.theta

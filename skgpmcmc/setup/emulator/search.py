@@ -17,6 +17,7 @@ from ...chain.time_limit import OutOfTimeError, check_time, require_time
 from ...hyperposterior.modes import climb
 from ...hyperposterior.posterior import HyperPosterior, PosteriorPoint
 from ...model.joint import LatentGP
+from ...model.low_rank import bound_rank
 from ...numerics.linalg import cholesky
 from ..request import Request
 from .design import Design, DesignPoint, choose_spread_out, fit_design_point, summarize_q
@@ -103,6 +104,7 @@ def find_modes(
         n_before += len(root)
         scale = scales_of_root(root)
         starts = _choose_starts(before, options)
+        model = bound_rank(model, before.best.theta)
     s = "s" * (len(starts) > 1)
     paths = workers.map(
         search,

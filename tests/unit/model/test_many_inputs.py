@@ -19,6 +19,7 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.model import prior as priors
 from skgpmcmc.model.covariance import Covariance
+from skgpmcmc.model.low_rank import bound_rank
 from skgpmcmc.model.terms import TermsCovariance, list_terms
 from skgpmcmc.numerics import linalg, roots
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
@@ -156,6 +157,24 @@ def test_large_rank_without_memory_for_K_is_refused(no_matrix, monkeypatch):
     assert prior.find_small_rank() is None
     with pytest.raises(MemoryError, match=r"n = 90 .*effective_rank"):
         prior.factorize()
+
+
+def test_rank_is_bounded_for_proposals_and_unchanged_near_theta(monkeypatch):
+    model, theta = model_of("rbf")
+    assert bound_rank(model, theta) is model  # few inputs
+    few_is_many(monkeypatch)
+    bounded = bound_rank(model, theta)
+    rank = model.prior_at(theta).rank
+    approximation = EP().with_tolerance()
+    own, other = approximation.fit(bounded, theta), approximation.fit(model, theta)
+    assert own.log_evidence == pytest.approx(other.log_evidence, abs=1e-6)
+    far = theta - [0.0, 2.5]
+    assert model.prior_at(far).rank > 2 * rank
+    assert bounded.prior_at(far).rank == 2 * rank
+    fit = approximation.fit(bounded, far)
+    slopes = finite_difference(lambda t: approximation.fit(bounded, t).log_evidence, far)
+    assert relative_error(approximation.gradient(bounded, fit), slopes) < 1e-4
+    assert bound_rank(model, far) is model  # K has nearly full rank there
 
 
 def test_noise_on_f_needs_K(monkeypatch):
