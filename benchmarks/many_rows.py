@@ -5,7 +5,7 @@ Run as ``python -m benchmarks.many_rows [--ranks] [--fits 2000 20000 100000] [--
 are normal with unit variance. ``--ranks`` finds ranks of kernels, and the seconds of one root.
 ``--fits`` fits the default estimators to targets that are drawn from the model, each in a process
 of its own; memory is that of the process and its workers together, without shared pages counted
-twice. ``--compare`` fits the same 2000 rows with the covariance matrix and with columns of it.
+twice. ``--compare`` fits the same 1000 rows with the covariance matrix and with columns of it.
 ``--inducing`` fits 1000 rows of a rough function with inducing inputs, and exactly. Results are
 kept in ``results/many_rows.json`` as they come.
 """
@@ -244,7 +244,7 @@ def main() -> None:
             print_table(["fit", *head], [[f"{kind}, {n}", *(found[key] for key in head)]])
     if args.compare:
         for kind in args.only:
-            results.setdefault("compared", {})[kind] = plain(compare(kind, 2000))
+            results.setdefault("compared", {})[kind] = plain(compare(kind, 1000))
             save("many_rows", settings, results)
             print(kind, results["compared"][kind])
     if args.inducing:
