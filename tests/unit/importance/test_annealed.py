@@ -23,7 +23,7 @@ from skgpmcmc.importance.annealed import (
 from skgpmcmc.likelihoods import Gaussian
 from skgpmcmc.parameterizations import LatentConditional
 from skgpmcmc.run.annealed import AnnealedImportance
-from skgpmcmc.transitions import RiemannianTrajectory, Trajectory
+from skgpmcmc.transitions import Outcome, RiemannianTrajectory, Trajectory
 from skgpmcmc.transitions.annealed import RiemannianKernel, TrajectoryKernel
 
 from ...helpers import (
@@ -145,6 +145,34 @@ def test_law_test_notices_annealed_moves_at_another_temperature(kernel):
         KERNELS[kernel].move(particles, 1.0, 0.0, rng)
     after = particles.delta[0] - particles.delta[1]
     assert stats.ks_2samp(before, after, method="asymp").pvalue < 1e-4
+
+
+class Recorder:
+    """An operator that stays where it is, and records the log density of its target there."""
+
+    def __init__(self):
+        self.log_densities = []
+
+    def with_log_scale(self, log_scale):
+        return self
+
+    def move(self, conditional, begin, rng):
+        self.log_densities.append(begin.log_density)
+        return Outcome(begin, True, 1.0, 1)
+
+
+def test_riemannian_trajectories_have_the_target_of_their_temperature():
+    particles = exact_particles(0.3, 20, np.random.default_rng(0))
+    q = particles.q
+    f = particles.f.copy()
+    log_q = stats.multivariate_normal(q.mean, q.prior.K).logpdf(f.T)  # q is the prior
+    log_lik = particles.observed.totals(f)
+    for beta in (0.3, 1.0):
+        recorder = Recorder()
+        RiemannianKernel(recorder).move(particles, beta, 0.0, np.random.default_rng(0))
+        expected = log_q + beta * log_lik
+        found = np.array(recorder.log_densities)
+        assert_allclose(found - found[0], expected - expected[0], atol=1e-8)
 
 
 # --- paths backwards ------------------------------------------------------------------------------
