@@ -196,9 +196,8 @@ class BaseBayesianGP(
         earlier = vars(self).get("_sampling") if self.warm_start and not self.checkpoint else None
         if earlier is not None:
             earlier.check_unchanged(self, X, observed)
-            n_bytes = self._require_memory(
-                earlier.run.models, sampler, n_warmup, n_importance, stop
-            )
+            known = [own.model for own in earlier.run.models]
+            n_bytes = self._require_memory(known, sampler, n_warmup, n_importance, stop)
             return self._continued(earlier.run, stop, n_bytes)
         approximation, cheap = check.resolve_approximation(self.approximation, sampler, likelihood)
         kernel = self._resolve_kernel(X, features)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Exponentiation, Kernel, Product, Sum
 
 from .._typing import FloatArray
 from ..kernels import On
-from .covariance import MOST_ROWS_WITH_DISTANCES, Covariance, CrossCovariance, make_covariance
+from .covariance import Covariance, CrossCovariance, make_covariance
 
 
 class ConstantCovariance(Covariance):
@@ -130,11 +130,6 @@ class CompositeCovariance(Covariance):
         self.parts = [make_covariance(part, X) for part in kernels]
         ends = accumulate((len(part.start) for part in self.parts), initial=0)
         self._shares = [slice(*pair) for pair in pairwise(ends)]
-        self._latest: tuple[bytes, list[FloatArray]] | None = None  # matrices at the latest theta
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Matrices are quicker to compute again than to send or store.
-        return {**vars(self), "_latest": None}
 
     @classmethod
     def serves(cls, kernel: Kernel) -> bool:
@@ -168,18 +163,10 @@ class CompositeCovariance(Covariance):
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`."""
-        first, *others = self._matrices(theta)
-        return self.combine(first.copy(order="F"), *others)
+        return self.combine(*self._matrices(theta))
 
     def _matrices(self, theta: FloatArray) -> list[FloatArray]:
-        """Return the matrices of the parts; a gradient at the same theta needs them once more."""
-        key = theta.tobytes()
-        if self._latest is not None and self._latest[0] == key:
-            return self._latest[1]
-        matrices = [part.matrix(own) for part, own in self.split_theta(theta)]
-        if len(self.X) <= MOST_ROWS_WITH_DISTANCES:
-            self._latest = key, matrices
-        return matrices
+        return [part.matrix(own) for part, own in self.split_theta(theta)]
 
     def _contract(self, theta: FloatArray, A: FloatArray, K: FloatArray) -> FloatArray:
         entries = self._matrices(theta)

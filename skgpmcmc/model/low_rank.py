@@ -78,7 +78,12 @@ class NystromPrior(LowRankPrior):
         return full_root(np.asfortranarray(self._columns[:, self.rows]))
 
     def pivot_columns(self) -> Iterator[tuple[slice, FloatArray]]:
-        """See `GaussianPrior`."""
+        """See `GaussianPrior`.
+
+        Yields
+        ------
+        tuple of slice and ndarray of shape (r, m)
+        """
         yield slice(0, self.size), self._columns[self._row_root.pivots]
 
     @cached_property

@@ -30,8 +30,6 @@ Result = TypeVar("Result")
 
 #: Most inputs for which K is made in any case: with more, columns of K are made first.
 _MOST_INPUTS_WITH_MATRIX = 2000
-#: Most inputs for which K is made where the rank is above `N_TRIED`, and perhaps below n / 2.
-_MOST_INPUTS_FOR_MATRIX = 8000
 #: Matrices of the size of K that work with K needs at once.
 _N_FULL_MATRICES = 3
 #: Matrices of the size of R that work with R needs at once.
@@ -293,19 +291,14 @@ class GaussianPrior:
     def _root_by_columns(self) -> PivotedRoot | None:
         """R from columns of K; None if r is above n / 2, or too large."""
         n = self.size
-        most = N_TRIED - 1 if self._prefers_matrix else most_columns(n, _N_ROOTS)
+        most = N_TRIED - 1 if self._matrix_fits else most_columns(n, _N_ROOTS)
         K = MatrixOfInputs(self.covariance.of_training, self.kernel_theta)
         return root_by_columns(K, min(most, n // 2))
 
     @property
     def _matrix_fits(self) -> bool:
-        """Whether there is memory for K."""
+        """Whether there is memory for K; then a root of many columns is made from K."""
         return self.size <= most_columns(self.size, _N_FULL_MATRICES)
-
-    @property
-    def _prefers_matrix(self) -> bool:
-        """Whether a root of many columns is made from K, as this takes less time."""
-        return self.size <= _MOST_INPUTS_FOR_MATRIX and self._matrix_fits
 
     @cached_property
     def _low_rank_root(self) -> PivotedRoot | None:
@@ -315,7 +308,7 @@ class GaussianPrior:
             return self._root_by_columns
         if not self._matrix_fits:
             raise RankError(self.size)
-        return low_rank_root(self.K) if self._prefers_matrix else None
+        return low_rank_root(self.K)
 
     def find_small_rank(self) -> int | None:
         """Return r if there are many inputs and few columns of K suffice; otherwise None."""

@@ -33,6 +33,8 @@ OF_THE_RUN = {
     "sampler": "pm",
     "approximation": "auto",
     "n_importance": "auto",
+    "covariance": "exact",
+    "n_inducing": 500,
     "max_predict_draws": "auto",
     "predict_cache_bytes": 2**29,
 }

@@ -77,8 +77,6 @@ class EmulatorState:
     Attributes
     ----------
     model : LatentGP
-    learned : LatentGP
-        The model whose evidence is learned: the same, or one that is cheaper with many inputs.
     approximation : Approximation
         Approximation of the evidence, iterated to the tolerance of design points.
     options : EmulatorOptions
@@ -95,10 +93,11 @@ class EmulatorState:
         All batches of held-out points, the last batch last.
     examined : ExaminedEmulator or None
         The best examined emulator.
+    bounded : LatentGP or None
+        Model that takes the place of `model` where the evidence is learned; see `bound_rank`.
     """
 
     model: LatentGP
-    learned: LatentGP
     approximation: Approximation
     options: EmulatorOptions
     rng: np.random.Generator
@@ -108,6 +107,12 @@ class EmulatorState:
     exploration: HamiltonianExploration | None = None
     held_out: tuple[HeldOutBatch, ...] = ()
     examined: ExaminedEmulator | None = None
+    bounded: LatentGP | None = None
+
+    @property
+    def learned(self) -> LatentGP:
+        """Model whose evidence is learned."""
+        return self.model if self.bounded is None else self.bounded
 
     @property
     def dim(self) -> int:
@@ -243,13 +248,13 @@ def learn_emulator(
     design, root = estimate_scale(request, found, scale, options, workers)
     state = EmulatorState(
         model,
-        request.model,
         precise,
         options,
         request.rng,
         design,
         root,
         n_evaluations + len(root),
+        bounded=request.model,
     )
     if len(root) > MOST_ROTATED or not emulates:
         state = explore_with_hmc(state, request, workers)
