@@ -394,7 +394,8 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
                 "R2 needs targets that are not censored, and censored_to says that all are: use "
                 "log_predictive_density."
             )
-        y, predicted = y[exact], predicted[exact]
+        y = y[exact]
+        predicted = predicted[exact]
         weight = check_weights(sample_weight, len(exact))
         weight = None if weight is None else weight[exact]
         unit = find_power_of_two(y)  # R2 has none, and its squares may overflow

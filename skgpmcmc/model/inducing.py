@@ -140,7 +140,7 @@ class BlurredObservations(Observations):
         """Not available."""
         self._refuse("moments")
 
-    def probit_signs(self, y: FloatArray | None = None) -> None:
+    def probit_signs(self) -> None:
         """Return None: the scale of a probit differs between inputs."""
 
 

@@ -145,7 +145,8 @@ def _integrate_tilted(
 
     # Panels are short enough for a rule to find a narrow peak anywhere.
     edges = np.linspace(-12.0, 12.0, 49)
-    left, right = edges[:-1], edges[1:]
+    left = edges[:-1]
+    right = edges[1:]
     whole = integrals(left, right)
     total = np.zeros(3)
     while len(left):
