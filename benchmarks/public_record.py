@@ -1,9 +1,10 @@
 """Regression on public data with their published splits, and on simulators.
 
 Run as ``python -m benchmarks.public_record --part uci simulators [--jobs 2]``, with
-``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``. Every fit is a row of ``results/public_record.csv``;
-those that are there are not made again. ``--table`` prints what there is, ``--save`` also writes
-the summary to ``results/public_record.json`` and draws ``results/public_record.png``.
+``OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1``; ``--data`` and ``--method`` choose among the fits.
+Every fit is a row of ``results/public_record.csv``; those that are there are not made again.
+``--table`` prints what there is, ``--save`` also writes the summary to
+``results/public_record.json`` and draws ``results/public_record.png``.
 
 *uci*: five data sets with the twenty splits of Hernandez-Lobato & Adams (2015); with more than 500
 training rows, the first five. Log densities are in the units of the targets, as they
@@ -181,8 +182,11 @@ def _optimum(seed: int, d: int, noise: str) -> BaseEstimator:
 METHODS: dict[str, Method] = {
     "default, ARD": _ours,
     "average, ARD": partial(_ours, kernel="auto"),
+    "sparse, ARD": partial(_ours, priors="sparse"),
     "scikit-learn's optimum": _optimum,
 }
+
+DATA = [*SIMULATORS, *DROPOUT]
 
 # --- rows -----------------------------------------------------------------------------------------
 
@@ -327,12 +331,17 @@ def main() -> None:
     """Run what is missing, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--part", choices=("uci", "simulators"), nargs="+", default=["simulators"])
+    parser.add_argument("--data", choices=DATA, nargs="+", default=DATA)
+    parser.add_argument("--method", choices=list(METHODS), nargs="+", default=list(METHODS))
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
     parser.add_argument("--table", action="store_true", help="only print what there is")
     parser.add_argument("--save", action="store_true", help="also write the summary")
     args = parser.parse_args()
     if not args.table:
-        ROWS.run(tasks(args.part), one, n_jobs=args.jobs)
+        wanted = [
+            task for task in tasks(args.part) if task[1] in args.data and task[-1] in args.method
+        ]
+        ROWS.run(wanted, one, n_jobs=args.jobs)
     summaries = summarize(ROWS.read())
     show(summaries)
     if args.save:
