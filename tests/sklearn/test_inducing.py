@@ -20,17 +20,17 @@ from skgpmcmc import (
 from ..helpers import in_one_test, short_chains
 
 RNG = np.random.default_rng(0)
-N = 36
+N = 20
 X = RNG.uniform(size=(N, 2))
 SIGNAL = np.sin(5.0 * X[:, 0]) + X[:, 1]
 ROUGH = ConstantKernel() * Matern(nu=0.5)
 SETTINGS = {
     "kernel": ROUGH,
     "covariance": "inducing",
-    "n_inducing": 10,
+    "n_inducing": 6,
     "random_state": 0,
     "n_chains": 2,
-    "n_draws": 20,
+    "n_draws": 13,
     "target_ess": None,
 }
 TARGETS = {
@@ -52,9 +52,9 @@ def fitted(kind, **changes):
 @in_one_test("kind", TARGETS)
 def test_every_estimator_has_draws_and_predictions_with_inducing_inputs(kind):
     model = fitted(kind)
-    assert "covariance inducing (10 inputs, an approximation)" in str(model.diagnostics_)
+    assert "covariance inducing (6 inputs, an approximation)" in str(model.diagnostics_)
     assert "covariance='inducing'" in repr(model)
-    assert model.latent_samples_.shape == (2, 20, N)
+    assert model.latent_samples_.shape == (2, 13, N)
     of = model.predict_proba if hasattr(model, "predict_proba") else model.predict
     assert np.isfinite(of(X[:7])).all()
     assert np.isfinite(model.loo().elpd)
@@ -101,7 +101,7 @@ def test_several_latent_functions_are_refused():
 
 
 def test_warning_says_where_the_exact_covariance_is_as_cheap():
-    line = {"kernel": ConstantKernel() * RBF(2.0), "n_inducing": 30}
+    line = {"kernel": ConstantKernel() * RBF(2.0), "n_inducing": 18}
     model = BayesianGPClassifier(**{**SETTINGS, **line})
     with short_chains(), pytest.warns(UserWarning, match=r"not needed here: \d+ inputs determine"):
         model.fit(X[:, :1], TARGETS[BayesianGPClassifier])
