@@ -1,7 +1,8 @@
 """Draw the figures of pages of the documentation, from the code that these pages show.
 
 The code of a page runs as it stands, and the figure is drawn from its variables. For two pages
-another sampler is run on the same data, for comparison::
+another sampler is run on the same data, for comparison. The figures of the recipes are from
+`benchmarks.recipes`, and that of many rows is from the results of `benchmarks.many_rows`::
 
     python -m benchmarks.page_figures how_to_repeated how_to_time_series
 
@@ -18,6 +19,7 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF
@@ -25,6 +27,9 @@ from sklearn.gaussian_process.kernels import RBF
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.displays import AutocorrelationDisplay
 from skgpmcmc.samplers import PseudoMarginal
+
+from .common import load_results
+from .recipes import prevalence, season, threshold
 
 DOCS = Path(__file__).parents[1] / "docs"
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"  # of Okabe and Ito
@@ -318,7 +323,169 @@ def model_comparison(page):
     save("model_comparison")
 
 
+def how_to_columns(page):
+    """The three terms of a sum: a map, categories, and a line."""
+    model, plots = page["model"], page["plots"]
+    fig, (left, middle, right) = plt.subplots(1, 3, figsize=(8, 2.9), layout="constrained")
+    grid = np.linspace(0.0, 1.0, 30)
+    east, north = np.meshgrid(grid, grid)
+    places = at_columns(900, east=east.ravel(), north=north.ravel())
+    space = model.predict(places, terms=[0]).reshape(30, 30)
+    filled = left.contourf(grid, grid, space, 12, cmap="cividis")
+    left.plot(plots["east"], plots["north"], "o", ms=2.5, color="white", mec="black", mew=0.5)
+    left.set(title="place", xlabel="east", ylabel="north")
+    fig.colorbar(filled, ax=left)
+
+    soils = ["clay", "peat", "sand"]
+    mean, sd = model.predict(at_columns(3, soil=soils), return_std=True, terms=[1])
+    middle.errorbar(range(3), mean, 1.645 * sd, fmt="o", color=BLUE)
+    middle.set(title="soil", xlim=(-0.5, 2.5))
+    middle.set_xticks(range(3), soils)
+
+    amount = np.linspace(0.0, 3.0, 41)
+    mean, sd = model.predict(at_columns(41, fertilizer=amount), return_std=True, terms=[2])
+    right.fill_between(amount, mean - 1.645 * sd, mean + 1.645 * sd, color=BLUE, alpha=0.25, lw=0)
+    right.plot(amount, mean, color=BLUE)
+    right.plot(plots["fertilizer"], np.full(60, mean[0] - 0.35), "|", color="black")
+    right.set(title="fertilizer", xlabel="amount")
+    save("how_to_columns")
+
+
+def at_columns(n_rows, **columns):
+    """Rows for the plots' model with these columns; a term does not depend on the others."""
+    others = {"east": 0.5, "north": 0.5, "soil": "clay", "fertilizer": 1.0}
+    return pd.DataFrame({**others, **columns}, index=range(n_rows))
+
+
+def how_to_imbalanced(page):
+    """Predicted probabilities of both classes, with two thresholds."""
+    probability = page["model"].predict_proba(page["X_test"])[:, 1]
+    order = probability.argsort()
+    rank = np.arange(len(order))
+    rare = page["y_test"][order] == 1
+    _, ax = plt.subplots(figsize=(7, 3.3), layout="constrained")
+    ax.plot(rank[~rare], probability[order][~rare], "o", ms=3, color=BLUE, label="common class")
+    ax.plot(rank[rare], probability[order][rare], "^", ms=5, color=RED, label="rare class")
+    for threshold_of_cost in (0.1, 0.5):
+        ax.axhline(threshold_of_cost, color="black", ls=":")
+        words = f"threshold {threshold_of_cost}"
+        ax.annotate(words, (0.0, threshold_of_cost + 0.01), fontsize="small")
+    ax.set(xlabel="test row, by predicted probability", ylabel="probability of the rare class")
+    ax.legend(loc="upper left", bbox_to_anchor=(0.0, 0.95))
+    save("how_to_imbalanced")
+
+
+def how_to_exposure(page):
+    """Calls per hour with the hours that each point stands for, and the rate."""
+    model, x = page["model"], page["x"]
+    at = np.linspace(0.0, 4.0, 81)[:, None]
+    rate, (low, high) = model.predict_rate(at, return_quantiles=[0.05, 0.95])
+    _, ax = plt.subplots(figsize=(7, 3.3), layout="constrained")
+    ax.fill_between(at[:, 0], low, high, color=BLUE, alpha=0.25, lw=0, label="rate, 90 %")
+    ax.plot(at[:, 0], rate, color=BLUE)
+    sizes = 18.0 * page["hours"]
+    ax.scatter(x[:, 0], page["calls"] / page["hours"], sizes, color="black", label="observed")
+    ax.set(xlabel="time", ylabel="calls per hour")
+    ax.legend(title="areas of points: hours", loc="upper right")
+    save("how_to_exposure")
+
+
+def how_to_kernel(page):
+    """Probabilities by a smooth and by a linear kernel."""
+    fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), sharey=True, layout="constrained")
+    across, up = np.linspace(-1.8, 2.8, 60), np.linspace(-1.4, 1.9, 60)
+    grid = np.stack(np.meshgrid(across, up), axis=-1).reshape(-1, 2)
+    for ax, (name, model) in zip(axes, page["models"].items(), strict=True):
+        proba = model.predict_proba(grid)[:, 1].reshape(60, 60)
+        style = {"cmap": DIVERGING, "vmin": 0.0, "vmax": 1.0, "shading": "gouraud"}
+        surface = ax.pcolormesh(across, up, proba, **style)
+        moons(ax, page["X"], page["y"])
+        ax.set(title=name, xlabel="first feature")
+    axes[0].set_ylabel("second feature")
+    fig.colorbar(surface, ax=axes, label="probability of class 1")
+    save("how_to_kernel")
+
+
+def how_to_large_n(page):
+    """Ranks of smooth kernels by the number of rows."""
+    ranks = load_results("many_rows")["ranks"]
+    _, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
+    styles = {"2.0": "-", "1.0": "--", "0.5": ":"}
+    colors = {"1": BLUE, "2": ORANGE, "3": GREEN}
+    for length, line in styles.items():
+        for d, color in colors.items():
+            found = {n: ranks.get(f"RBF, {length}, {d}, {n}") for n in (2000, 20000, 100000)}
+            known = {n: of["rank"] for n, of in found.items() if of and of["rank"] is not None}
+            if len(known) > 1:
+                features = "1 feature" if d == "1" else f"{d} features"
+                words = f"{features}, length-scale {length}"
+                ax.plot(known.keys(), known.values(), f"o{line}", color=color, label=words)
+    ax.axline((1000, 1000), slope=1, color="0.5", lw=0.8)
+    ax.annotate(
+        "rank = rows", (2000, 2500), color="0.5", rotation=30, fontsize="small", va="bottom"
+    )
+    ax.set(xscale="log", yscale="log", xlabel="rows", ylabel="rank", ylim=(10, 20_000))
+    ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize="small")
+    save("how_to_large_n")
+
+
+def recipes(page):
+    """A map, a trend with its season, and the posterior of a threshold."""
+    fig, axes = plt.subplot_mosaic(
+        [["map", "trend"], ["map", "season"], ["psychometric", "threshold"]],
+        figsize=(8, 7.5),
+        height_ratios=(1, 1, 1.4),
+        layout="constrained",
+    )
+    model, villages = prevalence()
+    places = villages[["longitude", "latitude", "elevation"]]
+    above = model.exceedance_proba(places, 0.2)
+    points = axes["map"].scatter(
+        places["longitude"],
+        places["latitude"],
+        c=above,
+        cmap=DIVERGING,
+        vmin=0.0,
+        vmax=1.0,
+        edgecolor="0.4",
+        s=24,
+    )
+    axes["map"].set(title="Loa loa", xlabel="longitude", ylabel="latitude")
+    fig.colorbar(points, ax=axes["map"], label="probability of a prevalence above 20 %")
+
+    model, months = season()
+    year = months["year"]
+    for name, terms in (("trend", [0, 1]), ("season", [2])):
+        mean, sd = model.predict(months, return_std=True, terms=terms)
+        axes[name].fill_between(year, mean - 1.645 * sd, mean + 1.645 * sd, color=BLUE, alpha=0.25)
+        axes[name].plot(year, mean, color=BLUE)
+        axes[name].set_ylabel(f"{name}, ppm")
+    axes["trend"].set_title("carbon dioxide on Hawaii")
+    axes["trend"].tick_params(labelbottom=False)
+    axes["season"].set_xlabel("year")
+
+    model, levels = threshold()
+    grid = pd.DataFrame({"Loud": np.linspace(35.0, 65.0, 301)})
+    proba, (low, high) = model.predict(grid, return_quantiles=[0.05, 0.95])
+    ax = axes["psychometric"]
+    ax.fill_between(grid["Loud"], low, high, color=BLUE, alpha=0.25, lw=0)
+    ax.plot(grid["Loud"], proba, color=BLUE)
+    ax.plot(levels["Loud"], levels["Correct"] / levels["Trials"], "o", color="black")
+    ax.set(title="children in noise", xlabel="loudness in dB", ylabel="share of right answers")
+    f = model.sample_latent(grid, 1000, random_state=0)
+    draws = grid["Loud"].to_numpy()[np.argmax(f > 0.0, axis=0)]
+    axes["threshold"].hist(draws, bins=25, color=BLUE, density=True)
+    axes["threshold"].set(title="their threshold", xlabel="loudness in dB", ylabel="density")
+    save("recipes")
+
+
 FIGURES = (
+    how_to_columns,
+    how_to_imbalanced,
+    how_to_exposure,
+    how_to_kernel,
+    how_to_large_n,
+    recipes,
     interpreting_fit,
     how_to_features,
     how_to_simulator,
