@@ -257,6 +257,8 @@ def main() -> None:
     """Run what is missing, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kind", choices=list(SETS), nargs="+", default=list(SETS))
+    methods = list(dict.fromkeys(method for own in METHODS.values() for method in own))
+    parser.add_argument("--method", choices=methods, nargs="+", default=methods)
     parser.add_argument("--repeats", type=int, default=3, help="training sets of each size")
     parser.add_argument("--jobs", type=int, default=1, help="fits at a time")
     parser.add_argument("--table", action="store_true", help="only print what there is")
@@ -264,7 +266,9 @@ def main() -> None:
     args = parser.parse_args()
     if not args.table:
         for kind in args.kind:
-            ROWS.run(tasks(kind, _available(kind), args.repeats), one, n_jobs=args.jobs)
+            wanted = tasks(kind, _available(kind), args.repeats)
+            chosen = [task for task in wanted if task[-1] in args.method]
+            ROWS.run(chosen, one, n_jobs=args.jobs)
     summaries = {kind: summarize(kind, ROWS.read()) for kind in args.kind}
     for kind, own in summaries.items():
         print(f"\n{kind}")
