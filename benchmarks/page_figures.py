@@ -472,6 +472,7 @@ def recipes(page):
     ax.plot(grid["Loud"], proba, color=BLUE)
     ax.plot(levels["Loud"], levels["Correct"] / levels["Trials"], "o", color="black")
     ax.set(title="children in noise", xlabel="loudness in dB", ylabel="share of right answers")
+    ax.set_xlim(34.0, 57.0)
     f = model.sample_latent(grid, 1000, random_state=0)
     draws = grid["Loud"].to_numpy()[np.argmax(f > 0.0, axis=0)]
     axes["threshold"].hist(draws, bins=25, color=BLUE, density=True)
