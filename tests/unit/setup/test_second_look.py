@@ -10,7 +10,7 @@ import pytest
 
 from skgpmcmc.approximations import EP
 from skgpmcmc.chain.counts import ChainCounts
-from skgpmcmc.run import sample_chains
+from skgpmcmc.run.chains import sample_chains
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup import Request, emulated
 from skgpmcmc.setup.emulator.learn import ExaminedEmulator
