@@ -8,7 +8,7 @@ PACKAGE = Path(__file__).parents[2] / "skgpmcmc"
 
 # A room may import rooms on earlier lines.
 ORDER = (
-    ("_typing", "_version", "_warnings"),
+    ("_caches", "_typing", "_version", "_warnings"),
     ("_params", "_table_repr", "numerics", "parallel", "storage"),
     ("kernels",),
     ("likelihoods",),
