@@ -44,7 +44,6 @@ def set_up_emulated(
     settings: EmulatorSettings | None,
     *,
     draws_latent: bool = True,
-    options: EmulatorOptions | None = None,
 ) -> PreparedChains:
     """Prepare chains whose proposals come from an emulator, or from Hamiltonian trajectories.
 
@@ -60,8 +59,6 @@ def set_up_emulated(
         with the approximate evidence, which is exact for a Gaussian likelihood.
     draws_latent : bool, default=True
         Whether chains draw f with every theta; otherwise f is drawn later, on request.
-    options : EmulatorOptions, optional
-        Tuning constants of the set-up.
 
     Returns
     -------
@@ -71,7 +68,7 @@ def set_up_emulated(
     """
     if len(request.starts[0]) == 0:
         return _prepare_without_hyperparameters(request, settings)
-    options = options or EmulatorOptions()
+    options = EmulatorOptions()
     n_chains = len(request.rngs)
     emulates = (
         settings.emulates if settings else not trajectories_are_cheaper(request.model, options)

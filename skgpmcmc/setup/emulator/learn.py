@@ -7,7 +7,7 @@ points so well that most of its proposals would be accepted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -54,7 +54,7 @@ class ExaminedEmulator(NamedTuple):
     shares: FloatArray  # (m,), weights of the points as draws from pi*
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class EmulatorState:
     """Results of a set-up so far; every step returns a new state. Only the random stream changes.
 
@@ -79,6 +79,16 @@ class EmulatorState:
         The emulator before each batch, compared with its held-out points; the last batch last.
     examined : ExaminedEmulator or None
         The best examined emulator.
+    dim : int
+        Number of hyper-parameters, p.
+    scale : ndarray of shape (p,)
+        Standard deviations of theta.
+    acceptance : float
+        Predicted acceptance rate of the best emulator; 0 if none was examined.
+    usable : bool
+        Whether the examined emulator is good enough for proposals.
+    grows : bool
+        Whether grids may grow beyond the modes: after trajectories, or after a good batch.
     """
 
     model: LatentGP
@@ -93,35 +103,22 @@ class EmulatorState:
     held_out: tuple[ExaminedEmulator, ...] = ()
     examined: ExaminedEmulator | None = None
 
-    @property
-    def dim(self) -> int:
-        """Number of hyper-parameters, p."""
-        return len(self.root)
+    dim: int = field(init=False)
+    scale: FloatArray = field(init=False)
+    acceptance: float = field(init=False)
+    usable: bool = field(init=False)
+    grows: bool = field(init=False)
 
-    @property
-    def scale(self) -> FloatArray:
-        """Standard deviations of theta; (p,)."""
-        return scales_of_root(self.root)
-
-    @property
-    def acceptance(self) -> float:
-        """Predicted acceptance rate of the best emulator; 0 if none was examined."""
-        return 0.0 if self.examined is None else self.examined.acceptance
-
-    @property
-    def usable(self) -> bool:
-        """Whether the examined emulator is good enough for proposals."""
-        return self.acceptance > self.options.usable_acceptance
-
-    @property
-    def grows(self) -> bool:
-        """Whether grids may grow beyond the modes: after trajectories, or after a good batch.
-
-        An emulator of few points may have any value far from the modes. An emulator that was good
-        near the modes has to be examined farther away.
-        """
-        good = (batch.acceptance > self.options.usable_acceptance for batch in self.held_out)
-        return self.exploration is not None or any(good)
+    def __post_init__(self) -> None:
+        least = self.options.usable_acceptance
+        self.dim = len(self.root)
+        self.scale = scales_of_root(self.root)
+        self.acceptance = 0.0 if self.examined is None else self.examined.acceptance
+        self.usable = self.acceptance > least
+        # An emulator of few points may have any value far from the modes. An emulator that was good
+        # near the modes has to be examined farther away.
+        good = any(batch.acceptance > least for batch in self.held_out)
+        self.grows = self.exploration is not None or good
 
     @cached_property
     def posterior(self) -> EmulatedPosterior:
