@@ -35,7 +35,7 @@ from .proposals import (
     widen_rotations,
 )
 from .report import EmulatorReport, EmulatorSettings
-from .request import N_IMPORTANCE, PreparedChains, Request
+from .request import PreparedChains, Request
 
 
 def set_up_emulated(
@@ -183,8 +183,7 @@ def _prepare_without_hyperparameters(
     if settings is None:
         transition = Mixture((MarginalMetropolis(request.approximation, RandomWalk()),), (1.0,))
     else:
-        count = settings.n_importance or N_IMPORTANCE
-        source = EvidenceSource.by_draws(settings, request.approximation, count)
+        source = EvidenceSource.by_draws(settings, request.approximation)
         transition = source.mixture({"random walk": RandomWalk()}, other_probability=1.0)
     return PreparedChains(
         transition=transition,
@@ -202,8 +201,7 @@ def _prepare_without_measurement(
     """Prepare chains after the time is over, by the design and the scale found so far."""
     source = EvidenceSource.exact(request.approximation, draws_latent=draws_latent)
     if settings is not None:
-        count = settings.n_importance or N_IMPORTANCE
-        source = EvidenceSource.by_draws(settings, state.make_reference(), count)
+        source = EvidenceSource.by_draws(settings, state.make_reference())
     n_chains = len(request.rngs)
     if state.usable:
         proposals = propose_by_emulator(state, source, n_chains)
