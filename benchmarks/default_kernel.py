@@ -35,7 +35,7 @@ from skgpmcmc import (
     BayesianGPRegressor,
 )
 from skgpmcmc.baselines import EPMLClassifier, PlattSVC
-from skgpmcmc.compare import SVM_GRIDS, score
+from skgpmcmc.compare.methods import SVM_GRIDS, score
 from skgpmcmc.kernels import Linear
 
 from .common import RESULTS, print_table, save

@@ -13,7 +13,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 from skgpmcmc.baselines import EPMLClassifier
-from skgpmcmc.compare import DataSet, bundled_data, score, split_data
+from skgpmcmc.compare.data import DataSet, bundled_data, split_data
+from skgpmcmc.compare.methods import score
 
 from .common import mean_and_error, print_table, save
 

@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
-from skgpmcmc.compare import score
+from skgpmcmc.compare.methods import score
 from skgpmcmc.displays import AbstentionCurveDisplay
 
 from ..common import (

@@ -24,7 +24,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from study_tables import classifiers, classifiers_default, pseudo_marginal
 
-from skgpmcmc.compare import PLAIN_NAMES, MethodOutcome, conclusion
+from skgpmcmc.compare.methods import PLAIN_NAMES, MethodOutcome
+from skgpmcmc.compare.table import conclusion
 
 RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 

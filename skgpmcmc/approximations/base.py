@@ -35,6 +35,7 @@ class Cavities(NamedTuple):
 
     shift: FloatArray  # (n,)
     precision: FloatArray  # (n,)
+    moments: tuple[FloatArray, FloatArray]  # mean and variance, each (n,)
 
     @classmethod
     def of(
@@ -44,12 +45,8 @@ class Cavities(NamedTuple):
         mean, var = marginals
         # As no site is negative, a cavity is wider than the prior by rounding alone.
         precision = np.maximum(1.0 / var - sites.precision, 1.0 / prior_variance)
-        return cls(mean / var - sites.shift, precision)
-
-    @property
-    def moments(self) -> tuple[FloatArray, FloatArray]:
-        """Mean and variance."""
-        return self.shift / self.precision, 1.0 / self.precision
+        shift = mean / var - sites.shift
+        return cls(shift, precision, (shift / precision, 1.0 / precision))
 
 
 class LatentDraws(NamedTuple):

@@ -196,7 +196,7 @@ def _match_sites(
 
     No precision is below `least`.
     """
-    cavity_mean = cavities.shift / cavities.precision
+    cavity_mean, _ = cavities.moments
     shrink = 1.0 - tilted.beta / cavities.precision  # tilted over cavity variance
     # If a tilted variance is not positive by rounding, the site keeps its value in this sweep.
     valid = (shrink > 0.0) & np.isfinite(tilted.alpha) & np.isfinite(cavity_mean)

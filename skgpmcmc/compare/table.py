@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .._table_repr import text_table
 from .methods import SCORES, SMALL_IS_GOOD, MethodOutcome
 
 #: Meaning of the arrows in a table.
@@ -37,23 +38,15 @@ def score_table(outcomes: Sequence[MethodOutcome], scores: Sequence[str] = SCORE
     dash, too.
     """
     names = list_methods(outcomes)
-    columns = [["", *(_row_label(name, outcomes) for name in names)]]
+    head = [""]
+    columns = [[_row_label(name, outcomes) for name in names]]
     for score in scores:
         values = [_get_scores(select_outcomes(name, outcomes), score) for name in names]
-        head = f"{score.replace('_', ' ')} {'↓' if score in SMALL_IS_GOOD else '↑'}"
+        head.append(f"{score.replace('_', ' ')} {'↓' if score in SMALL_IS_GOOD else '↑'}")
         marks = _mark_best(values, score) if can_rank(outcomes) else [""] * len(values)
-        columns.append(
-            [head, *(_format_cell(v) + mark for v, mark in zip(values, marks, strict=True))]
-        )
-    widths = [max(map(len, column)) for column in columns]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if j == 0 else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-        )
-        for row in zip(*columns, strict=True)
-    ]
-    return "\n".join(line.rstrip() for line in lines)
+        columns.append([_format_cell(v) + mark for v, mark in zip(values, marks, strict=True)])
+    table = text_table(head, list(zip(*columns, strict=True)))
+    return "\n".join(line.rstrip() for line in table.split("\n"))
 
 
 def list_methods(outcomes: Sequence[MethodOutcome]) -> list[str]:

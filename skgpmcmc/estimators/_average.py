@@ -48,8 +48,8 @@ _SHARED = (
 )
 
 
-def kernels_to_average(estimator: BaseEstimator, X: Any) -> list[Kernel | None] | None:
-    """Return the kernels whose average an estimator is asked for; None for a single kernel."""
+def kernels_to_average(estimator: BaseEstimator, X: Any) -> list[Kernel | None]:
+    """Return the kernels whose average an estimator is asked for; none for a single kernel."""
     kernel = estimator.kernel
     check_choice("weights", estimator.weights, WEIGHTS)
     if isinstance(kernel, str) and kernel == "auto":
@@ -57,7 +57,7 @@ def kernels_to_average(estimator: BaseEstimator, X: Any) -> list[Kernel | None] 
         ard = check_flag("ard", estimator.ard)
         return _automatic_kernels(shape[1] if len(shape) == 2 else 1, ard=ard)
     if not isinstance(kernel, (list, tuple)):
-        return None
+        return []
     if not len(kernel):
         raise ValueError('kernel=[] has no kernel to average over: give one, or use "auto".')
     return list(kernel)
@@ -71,23 +71,20 @@ def _automatic_kernels(n_features: int, *, ard: bool) -> list[Kernel | None]:
     return [smooth, rough, smooth + Linear()]
 
 
-def fit_average(
-    estimator: BaseEstimator, kernels: Sequence[Kernel | None], X: Any, y: Any, **row_data: Any
-) -> Any:
+def fit_average(estimator: BaseEstimator, X: Any, y: Any, **row_data: Any) -> Any:
     """Fit a copy of an estimator for each kernel, and make their average the estimator's fit.
 
     Parameters
     ----------
     estimator : estimator
-        Its `kernel` is not used.
-    kernels : sequence of K kernels
-        None is the default kernel.
+        It asks for several kernels; see `kernels_to_average`.
     X, y : array-like
         Arguments of ``fit``.
     **row_data : dict
         Further arguments of ``fit``; None is the default of each.
     """
     estimator._check_schedule()
+    kernels = kernels_to_average(estimator, X)
     if estimator.ard and estimator.kernel != "auto":
         raise ValueError(
             'ard=True only concerns the default kernel and kernel="auto", but a list was given: '

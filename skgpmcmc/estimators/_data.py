@@ -205,11 +205,15 @@ def check_rows(name: str, values: Any, n_rows: int, sign: str = "") -> np.ndarra
         )
     of_sign = {"": True, "not negative": array >= 0.0, "positive": array > 0.0}
     legal = np.isfinite(array) & of_sign[sign]
-    if not legal.all():
-        row = int(np.argmin(legal))
-        kind = f"finite and {sign}" if sign else "finite"
-        raise ValueError(f"{name} must be {kind}; got {array[row]:g} in row {row}.")
+    require_legal(legal, array, f"{name} must be {'finite and ' if sign else 'finite'}{sign}")
     return array
+
+
+def require_legal(legal: np.ndarray, values: np.ndarray, rule: str, remedy: str = "") -> None:
+    """Raise an error that states a rule if a value is not legal, and the first such value."""
+    if not np.all(legal):
+        row = int(np.argmin(legal))
+        raise ValueError(f"{rule}; got {values[row]:g} in row {row}.{remedy}")
 
 
 def check_weights(sample_weight: Any, n_rows: int) -> np.ndarray | None:

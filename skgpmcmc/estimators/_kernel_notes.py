@@ -50,7 +50,7 @@ def warn_about_kernel(kernel: Kernel, priors: Any, likelihood: Likelihood) -> No
             'another prior, or the bounds "fixed" to keep the value of the kernel.'
         )
     is_inferred = isinstance(likelihood, (Gaussian, StudentT)) and not likelihood.fixed
-    if is_inferred and has_white_kernel(kernel):
+    if is_inferred and has_part(kernel, WhiteKernel):
         warn(
             "The kernel has a WhiteKernel, but the likelihood has noise already, whose standard "
             "deviation noise_scale is inferred. The WhiteKernel counts as part of the function, "
@@ -66,11 +66,6 @@ def warn_about_kernel(kernel: Kernel, priors: Any, likelihood: Likelihood) -> No
             "that suits the data, such as "
             f"priors={{{unknown[0]!r}: scipy.stats.lognorm(1.0, scale=1.0)}}."
         )
-
-
-def has_white_kernel(kernel: Kernel) -> bool:
-    """Whether a kernel is a WhiteKernel, or has one as a part."""
-    return has_part(kernel, WhiteKernel)
 
 
 def _has_own_bounds(kernel: Kernel, hyperparameter: Hyperparameter) -> bool:

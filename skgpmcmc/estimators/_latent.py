@@ -158,10 +158,7 @@ class OneLatentFunction(BaseBayesianGP):
         positions = map(str, range(self.n_features_in_))
         names = [str(name) for name in vars(self).get("feature_names_in_", positions)]
         found = find_linear_effects(self._predictor, names, steps, self._units[1])
-        try:
-            return found.to_frame()
-        except ModuleNotFoundError:  # pandas is not a dependency
-            return found
+        return _to_frame(found)
 
     def _latent_quantiles(self, X: np.ndarray, probabilities: Sequence[float]) -> np.ndarray:
         """Posterior quantiles of the latent function, (k, n), on the latent scale."""
@@ -255,11 +252,7 @@ class OneLatentFunction(BaseBayesianGP):
             `max_rhat` or `target_ess`.
         """
         check_is_fitted(self)
-        found = self._summarize("")
-        try:
-            return found.to_frame()
-        except ModuleNotFoundError:  # pandas is not a dependency
-            return found
+        return _to_frame(self._summarize(""))
 
     def _summarize(self, suffix: str) -> PosteriorSummary:
         """Return the summary of all models of the fit; `suffix` says of which these are."""
@@ -502,6 +495,14 @@ default="integrated"
             )
         theta[positive] = np.log(theta[positive])
         return theta
+
+
+def _to_frame(table: Any) -> Any:
+    """Return a table as a data frame, or as it is without pandas, which is no dependency."""
+    try:
+        return table.to_frame()
+    except ModuleNotFoundError:
+        return table
 
 
 def require_joint_memory(n_rows: int, n_draws: int = 0) -> None:

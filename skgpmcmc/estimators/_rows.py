@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import numpy as np
-from sklearn.gaussian_process.kernels import Kernel
+from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
 from ..hyperposterior.rows import order_farthest_first
+from ..model.parts import has_part
 from ..run.leave_one_out import GivenRows
 from ._data import check_weights
-from ._kernel_notes import has_white_kernel
 
 #: Inputs at which it is tested whether a kernel tells equal inputs apart.
 _N_INPUTS_TRIED = 5
@@ -107,7 +107,7 @@ def _find_unique_rows(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _tells_rows_apart(kernel: Kernel, X: np.ndarray) -> bool:
     """Whether rows with equal inputs have different latent values, as with a `WhiteKernel`."""
-    if has_white_kernel(kernel):
+    if has_part(kernel, WhiteKernel):
         return True  # whatever its present variance
     some = np.repeat(X[:_N_INPUTS_TRIED], 2, axis=0)
     K = np.asarray(kernel(some))

@@ -30,6 +30,7 @@ from ..model.parts import complete_kernel
 from ..numerics.quadrature import Bend
 from ..samplers import MAPPED, SAMPLERS
 from ..samplers.base import Sampler
+from ._data import require_legal
 
 #: Largest size of an input; squared distances of larger ones may overflow.
 _LARGEST_INPUT = 1e100
@@ -300,10 +301,5 @@ def check_log_density(observed: Observations) -> None:
 
 def check_targets(y: np.ndarray, likelihood: Likelihood, name: str = "y", remedy: str = "") -> None:
     """Raise an error for targets that are not in the domain of the likelihood."""
-    legal = likelihood.legal(y)
-    if not np.all(legal):
-        row = int(np.argmin(legal))
-        raise ValueError(
-            f"{name} must consist of {likelihood.targets} for the {likelihood.name} likelihood; "
-            f"got {y[row]:g} in row {row}.{remedy}"
-        )
+    rule = f"{name} must consist of {likelihood.targets} for the {likelihood.name} likelihood"
+    require_legal(likelihood.legal(y), y, rule, remedy)

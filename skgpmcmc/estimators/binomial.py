@@ -27,7 +27,14 @@ from ..likelihoods.binomial import (
 from ..model.kernels import default_kernel
 from . import _validation as check
 from ._average import fit_average, kernels_to_average
-from ._data import check_numbers, check_rows, check_weights, validate, validate_rows_to_predict
+from ._data import (
+    check_numbers,
+    check_rows,
+    check_weights,
+    require_legal,
+    validate,
+    validate_rows_to_predict,
+)
 from ._docs import document
 from ._latent import OneLatentFunction
 from ._named import names_methods
@@ -138,9 +145,8 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
         MemoryError
             If the machine has too little memory for this number of rows.
         """
-        kernels = kernels_to_average(self, X)
-        if kernels is not None:
-            return fit_average(self, kernels, X, y, sample_weight=sample_weight, trials=trials)
+        if kernels_to_average(self, X):
+            return fit_average(self, X, y, sample_weight=sample_weight, trials=trials)
         X, y, features = validate(self, X, y, y_numeric=True)
         trials = self._trials(trials, len(X))
         encoded = _encode_successes("y", y, trials)
@@ -163,12 +169,7 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
             return np.ones(n_rows)
         trials = check_rows("trials", trials, n_rows, "positive")
         legal = (trials == np.floor(trials)) & (trials <= MOST_TRIALS)
-        if not legal.all():
-            row = int(np.argmin(legal))
-            raise ValueError(
-                f"trials must be whole numbers up to {MOST_TRIALS}; got {trials[row]:g} in row "
-                f"{row}."
-            )
+        require_legal(legal, trials, f"trials must be whole numbers up to {MOST_TRIALS}")
         return trials
 
     def _as_given(self, encoded: np.ndarray) -> np.ndarray:

@@ -139,9 +139,8 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
         MemoryError
             If the machine has too little memory for this number of rows.
         """
-        kernels = kernels_to_average(self, X)
-        if kernels is not None:
-            return fit_average(self, kernels, X, y, sample_weight=sample_weight)
+        if kernels_to_average(self, X):
+            return fit_average(self, X, y, sample_weight=sample_weight)
         check_choice("multi_class", self.multi_class, _MULTI_CLASS)
         X, y, features = validate(self, X, y)
         number = np.unique(y, return_inverse=True)[1].ravel()

@@ -145,9 +145,8 @@ class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParamete
         MemoryError
             If the machine has too little memory for this number of rows.
         """
-        kernels = kernels_to_average(self, X)
-        if kernels is not None:
-            return fit_average(self, kernels, X, y, sample_weight=sample_weight, exposure=exposure)
+        if kernels_to_average(self, X):
+            return fit_average(self, X, y, sample_weight=sample_weight, exposure=exposure)
         X, y, features = validate(self, X, y, y_numeric=True)
         choices = ("error", "allow")
         fractional = check_choice("fractional_counts", self.fractional_counts, choices) == "allow"

@@ -118,9 +118,8 @@ class BayesianGPOrdinalClassifier(LatentClassifier, _OrdinalParameters):
         MemoryError
             If the machine has too little memory for this number of rows.
         """
-        kernels = kernels_to_average(self, X)
-        if kernels is not None:
-            return fit_average(self, kernels, X, y, sample_weight=sample_weight)
+        if kernels_to_average(self, X):
+            return fit_average(self, X, y, sample_weight=sample_weight)
         ordered = _category_order(y)
         X, y, features = validate(self, X, y)
         number = np.unique(y, return_inverse=True)[1].ravel()

@@ -179,10 +179,9 @@ class BayesianGPRegressor(RegressorMixin, OneLatentFunction, _RegressorParameter
         MemoryError
             If the machine has too little memory for this number of rows.
         """
-        kernels = kernels_to_average(self, X)
-        if kernels is not None:
+        if kernels_to_average(self, X):
             row_data = {"sample_weight": sample_weight, "noise_variance": noise_variance}
-            return fit_average(self, kernels, X, y, **row_data, censored_to=censored_to)
+            return fit_average(self, X, y, **row_data, censored_to=censored_to)
         X, y, features = validate(self, X, y, y_numeric=True)
         noise = make_gaussian_noise(self.noise, self.likelihood, self.alpha, noise_variance, len(X))
         if censored_to is not None:

@@ -115,9 +115,8 @@ class BayesianGPVolatilityRegressor(RegressorMixin, OneLatentFunction, _Volatili
         MemoryError
             If the machine has too little memory for this number of rows.
         """
-        kernels = kernels_to_average(self, X)
-        if kernels is not None:
-            return fit_average(self, kernels, X, y, sample_weight=sample_weight)
+        if kernels_to_average(self, X):
+            return fit_average(self, X, y, sample_weight=sample_weight)
         X, y, features = validate(self, X, y, y_numeric=True)
         rows = self._training_rows(X, features, sample_weight, Volatility(), y)
         y = y[rows.chosen].astype(float)

@@ -1,11 +1,10 @@
 """The posterior of theta with f integrated out: its gradient, its modes, cheap posteriors."""
 
-from .cheap import CheapApproximation, CheapPosterior, evidence_cost
+from .cheap import CheapPosterior, evidence_cost
 from .modes import find_mode
 from .posterior import HyperPosterior
 
 __all__ = [
-    "CheapApproximation",
     "CheapPosterior",
     "HyperPosterior",
     "evidence_cost",

@@ -25,6 +25,8 @@ from ..numerics.linalg import log_sum
 _MOST_SHRINKS = 100
 #: Share of the effective sample size that a step of an adaptive schedule keeps: small steps.
 _KEPT_SHARE = 0.9
+#: First temperature of a geometric schedule: the start is the prior, nearly.
+_FIRST_TEMPERATURE = 1e-4
 #: Most temperatures of an adaptive schedule: bounds the time of a pilot run.
 _MOST_TEMPERATURES = 1000
 #: Change of a log scale per unit error of the acceptance rate: each temperature tunes once.
@@ -297,9 +299,9 @@ def annealed_evidence(
     return AnnealedEstimate(log_weights, particles.f)
 
 
-def geometric_temperatures(n: int, first: float = 1e-4) -> FloatArray:
-    """Return `n` temperatures from `first` to 1 with equal ratios, for paths from the prior."""
-    return np.append(np.geomspace(first, 1.0, n)[:-1], 1.0)
+def geometric_temperatures(n: int) -> FloatArray:
+    """Return `n` temperatures up to 1 with equal ratios, for paths from the prior."""
+    return np.append(np.geomspace(_FIRST_TEMPERATURE, 1.0, n)[:-1], 1.0)
 
 
 def linear_temperatures(n: int) -> FloatArray:

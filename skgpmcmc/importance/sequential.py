@@ -19,6 +19,7 @@ import numpy as np
 from scipy.linalg import lapack
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
+from .._caches import ForgetsCaches
 from .._typing import FloatArray, IntArray
 from ..approximations.base import GaussianApproximation, LatentDraws
 from ..model.observations import Observations
@@ -53,7 +54,7 @@ _DEEPEST = 500.0
 
 
 @dataclass(frozen=True, eq=False)
-class SequentialApproximation:
+class SequentialApproximation(ForgetsCaches):
     """Law of f: a Gaussian q, except that rows i_1, ..., i_r are drawn sequentially.
 
     With t the likelihood of a row and t~ its site in q, the density is
@@ -82,10 +83,6 @@ class SequentialApproximation:
     q: GaussianApproximation
     observed: Observations
     rows: IntArray
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The cached properties are left out of a pickle: they are computed again on demand.
-        return {name: vars(self)[name] for name in ("q", "observed", "rows")}
 
     def factorize(self) -> Self:
         """See `Density`."""

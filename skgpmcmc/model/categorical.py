@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -34,10 +33,6 @@ class CategoricalCovariance(Covariance):
     @cached_property
     def _different(self) -> list[BoolArray]:
         return find_different(self._numbers, self._numbers)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The n x n comparisons are quicker to make again than to send or store.
-        return {name: value for name, value in vars(self).items() if name != "_different"}
 
     def matrix(self, theta: FloatArray) -> FloatArray:
         """See `Covariance`."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist, squareform
@@ -22,6 +21,7 @@ from sklearn.gaussian_process.kernels import (
     Product,
 )
 
+from .._caches import ForgetsCaches
 from .._typing import FloatArray, IntArray
 
 #: Classes that evaluate some kernels without scikit-learn; the first that serves a kernel is used.
@@ -34,7 +34,7 @@ def make_covariance(kernel: Kernel, X: FloatArray) -> Covariance:
     return kind(kernel, X)
 
 
-class Covariance:
+class Covariance(ForgetsCaches):
     """Any scikit-learn kernel bound to the training inputs X of shape (n, d).
 
     Attributes
@@ -367,11 +367,6 @@ class ConstantTimesStationary(Covariance):
     def serves(kernel: Kernel) -> bool:
         """Whether a kernel is of this kind."""
         return _split_factors(kernel) is not None
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The n x n distances are quicker to compute again than to send or store.
-        cached = ("_raw_distances", "centered_inputs")
-        return {name: value for name, value in vars(self).items() if name not in cached}
 
     @cached_property
     def _raw_distances(self) -> FloatArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -15,10 +14,6 @@ from .covariance import MOST_ROWS_WITH_DISTANCES, Covariance
 
 class FixedCovariance(Covariance):
     """Any kernel without free hyper-parameters bound to the training inputs."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The n x n matrix is quicker to compute again than to send or store.
-        return {name: value for name, value in vars(self).items() if name != "_matrix"}
 
     @staticmethod
     def serves(kernel: Kernel) -> bool:

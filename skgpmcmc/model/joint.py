@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -118,7 +117,7 @@ class LatentGP:
     @property
     def n_latent(self) -> int:
         """Length of f."""
-        return prod(self.latent_shape(self.n_inputs))
+        return self.likelihood.n_functions * self.n_inputs
 
     def kernel_thetas(self, theta: FloatArray) -> list[FloatArray]:
         """Return each distinct set of hyper-parameters of the kernel."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from sklearn.gaussian_process.kernels import Kernel
@@ -16,10 +15,6 @@ from .covariance import MOST_ROWS_WITH_DISTANCES, Covariance
 
 class LinearCovariance(Covariance):
     """The kernel `Linear` bound to the training inputs."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The n x n products are quicker to compute again than to send or store.
-        return {name: value for name, value in vars(self).items() if name != "_products"}
 
     @cached_property
     def _products(self) -> FloatArray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -29,11 +28,6 @@ class PeriodicCovariance(Covariance):
     def serves(kernel: Kernel) -> bool:
         """Whether a kernel is of this kind."""
         return type(kernel) is ExpSineSquared
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The n x n distances are quicker to compute again than to send or store.
-        cached = ("_kept_distances", "_kept_squares")
-        return {name: value for name, value in vars(self).items() if name not in cached}
 
     @property
     def _keeps(self) -> bool:

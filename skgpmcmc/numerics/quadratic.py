@@ -82,10 +82,10 @@ class Quadratic:
         return cls(center, scale, constant, coefficients[:p], 0.5 * (upper + upper.T))
 
     @classmethod
-    def flat(cls, center: FloatArray, scale: FloatArray, constant: float = 0.0) -> Self:
-        """Return a polynomial that has the same value everywhere."""
+    def flat(cls, center: FloatArray, scale: FloatArray) -> Self:
+        """Return the polynomial that is zero everywhere."""
         p = len(center)
-        return cls(center, scale, constant, np.zeros(p), np.zeros((p, p)))
+        return cls(center, scale, 0.0, np.zeros(p), np.zeros((p, p)))
 
     def value(self, theta: FloatArray) -> FloatArray:
         """Return values (...) at theta (..., p)."""

@@ -53,7 +53,7 @@ class Journal(Protocol):
         """Number of stored draws of a chain that have been returned."""
 
 
-class Workers:
+class Workers(ExitStack):
     """A pool of workers, which is replaced when a worker is lost.
 
     Calls return new objects and have no side effects. If a worker is lost, the calls of its batch
@@ -68,17 +68,14 @@ class Workers:
     """
 
     def __init__(self, n_jobs: int | None, journal: Journal | None = None) -> None:
+        super().__init__()
         self._n_jobs = n_jobs
         self._journal = journal
-        self._open = ExitStack()
         self._pool: Any = None
 
     def __enter__(self) -> Self:
-        self._pool = self._open.enter_context(joblib.Parallel(n_jobs=self._n_jobs))
+        self._pool = self.enter_context(joblib.Parallel(n_jobs=self._n_jobs))
         return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._open.__exit__(*error)
 
     def run(
         self,
@@ -159,7 +156,7 @@ class Workers:
             "result depends on that. If it happens often, the machine is short of memory: use "
             "fewer workers (n_jobs).",
         )
-        self._open.close()
+        self.close()
         self.__enter__()
 
 

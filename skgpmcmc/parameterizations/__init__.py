@@ -1,6 +1,6 @@
 """Parameterizations: the coordinates that move, and the variables that are held fixed."""
 
-from ..numerics.dynamics import DenseRoot, DensityPoint, FactorRoot, IdentityRoot, Root
+from ..numerics.dynamics import DenseRoot, FactorRoot, IdentityRoot, Root
 from .ancillary import AncillaryAugmentation
 from .base import ConditionalDensity, HyperConditional, HyperPoint, Parameterization, Point
 from .geometry import Geometry
@@ -12,7 +12,6 @@ __all__ = [
     "AncillaryAugmentation",
     "ConditionalDensity",
     "DenseRoot",
-    "DensityPoint",
     "FactorRoot",
     "Geometry",
     "HyperConditional",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from .._caches import ForgetsCaches
 from .._typing import FloatArray
 from ..likelihoods.base import Derivatives
 from ..model.joint import GPState
@@ -65,7 +66,7 @@ class LatentConditional:
 
 
 @dataclass(frozen=True, eq=False)
-class LatentPoint:
+class LatentPoint(ForgetsCaches):
     """A point of v, at fixed theta.
 
     Attributes
@@ -79,14 +80,12 @@ class LatentPoint:
     observed: LatentFactors
     state: GPState
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Matrices are computed again on demand, so that a pickle is O(n). v is then computed from
-        # f, as a root of K that another process computes may have other pivots.
-        return {"observed": self.observed, "state": self.state}
-
     @cached_property
     def position(self) -> FloatArray:
-        """v; (r,)."""
+        """v; (r,).
+
+        A copy computes it from f, as a root of K in another process may have other pivots.
+        """
         return self.state.prior.whiten(self.state.f)
 
     @property

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import methodcaller
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from .._typing import FloatArray
-from ..likelihoods.base import Likelihood
 from ..model.joint import LatentGP
 from .predictor import ITSELF, Predictor, find_mixture_quantiles
-from .summary import AtNewRows, LatentFunction, forget_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,57 +35,33 @@ class PredictorMixture:
         """A model with the likelihood of all models, but only with its own covariance."""
         return self.members[0].model
 
-    def log_predictive(
-        self,
-        y_new: Sequence[FloatArray],
-        X_new: FloatArray,
-        n_jobs: int | None = None,
-        offset: FloatArray | float = 0.0,
-        at_new_rows: AtNewRows = forget_rows,
-    ) -> FloatArray:
+    def log_predictive(self, *at: Any) -> FloatArray:
         """Log of the average of p(y*), for several candidate targets at once; (k, m)."""
-        at = y_new, X_new, n_jobs, offset, at_new_rows
-        found = [own.log_predictive(*at) for own in self.members]
-        return self._log_average(found)
+        return self._log_average([own.log_predictive(*at) for own in self.members])
 
-    def log_class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
+    def log_class_probabilities(self, *at: Any) -> FloatArray:
         """Return logs of the predictive probabilities of the classes -1.0 and +1.0; (2, m)."""
-        found = [own.log_class_probabilities(X_new, n_jobs) for own in self.members]
-        return self._log_average(found)
+        return self._log_average([own.log_class_probabilities(*at) for own in self.members])
 
-    def class_probabilities(self, X_new: FloatArray, n_jobs: int | None = None) -> FloatArray:
+    def class_probabilities(self, *at: Any) -> FloatArray:
         """Posterior predictive probabilities of the classes of a softmax; (C, m)."""
-        return self._average([own.class_probabilities(X_new, n_jobs) for own in self.members])
+        return self._average([own.class_probabilities(*at) for own in self.members])
 
-    def expectation(
-        self,
-        function: LatentFunction,
-        X_new: FloatArray,
-        n_jobs: int | None = None,
-        offset: FloatArray | float = 0.0,
-    ) -> FloatArray:
+    def expectation(self, *at: Any) -> FloatArray:
         """Posterior mean of functions of the moments of f* and the likelihood; (k, m)."""
-        found = [own.expectation(function, X_new, n_jobs, offset) for own in self.members]
-        return self._average(found)
+        return self._average([own.expectation(*at) for own in self.members])
 
-    def target_mean(
-        self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
-    ) -> FloatArray:
+    def target_mean(self, *at: Any) -> FloatArray:
         """Posterior predictive mean of targets that are numbers; (m,)."""
-        return self._average([own.target_mean(X_new, n_jobs, offset) for own in self.members])
+        return self._average([own.target_mean(*at) for own in self.members])
 
-    def target_moments(
-        self, X_new: FloatArray, n_jobs: int | None = None, offset: FloatArray | float = 0.0
-    ) -> tuple[FloatArray, FloatArray]:
+    def target_moments(self, *at: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior predictive mean and variance of targets that are numbers, each (m,)."""
-        found = [own.target_moments(X_new, n_jobs, offset) for own in self.members]
-        return self._total_variance(found)
+        return self._total_variance([own.target_moments(*at) for own in self.members])
 
-    def latent_moments(
-        self, X_new: FloatArray, n_jobs: int | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    def latent_moments(self, *at: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of f*; each (m,), or (C, m) for C latent functions."""
-        return self._total_variance([own.latent_moments(X_new, n_jobs) for own in self.members])
+        return self._total_variance([own.latent_moments(*at) for own in self.members])
 
     def latent_covariance(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and covariance of f* at all rows, (..., m) and (..., m, m)."""
@@ -97,51 +71,29 @@ class PredictorMixture:
         """Posterior predictive mean and covariance of targets whose mean is f; (m,) and (m, m)."""
         return self._total_covariance([own.target_covariance(X_new) for own in self.members])
 
-    def target_quantiles(
-        self,
-        probabilities: Sequence[float],
-        X_new: FloatArray,
-        offset: FloatArray | float = 0.0,
-        encoded_zero: FloatArray | float = 0.0,
-    ) -> FloatArray:
+    def target_quantiles(self, *at: Any) -> FloatArray:
         """Posterior predictive quantiles of targets that are numbers; (k, m)."""
-        return find_mixture_quantiles(
-            self.members, self.weights, probabilities, X_new, offset, encoded_zero=encoded_zero
-        )
+        return find_mixture_quantiles(self.members, self.weights, *at)
 
-    def latent_quantiles(
-        self, probabilities: Sequence[float], X_new: FloatArray, offset: FloatArray | float = 0.0
-    ) -> FloatArray:
-        """Posterior quantiles of f* plus the offset; (k, m)."""
-        return find_mixture_quantiles(
-            self.members, self.weights, probabilities, X_new, offset, law=ITSELF
-        )
+    def latent_quantiles(self, probabilities: Sequence[float], X_new: FloatArray) -> FloatArray:
+        """Posterior quantiles of f*; (k, m)."""
+        members = self.members, self.weights
+        return find_mixture_quantiles(*members, probabilities, X_new, law=ITSELF)
 
     def sample_latent(
         self, X_new: FloatArray, n_draws: int, rng: np.random.Generator
     ) -> FloatArray:
         """Joint draws of f* at all rows of X_new; (n_draws, m) or (n_draws, C, m)."""
-        parts = [
-            own.sample_latent(X_new, n, rng)
-            for own, n in zip(self.members, self._allocate(n_draws, rng), strict=True)
-            if n
-        ]
+        shares = zip(self.members, self._allocate(n_draws, rng), strict=True)
+        parts = [own.sample_latent(X_new, n, rng) for own, n in shares if n]
         return rng.permutation(np.concatenate(parts))
 
     def sample_targets(
-        self,
-        X_new: FloatArray,
-        n_draws: int,
-        rng: np.random.Generator,
-        offset: FloatArray | float = 0.0,
-        at_new_rows: Callable[[Likelihood], Likelihood] = methodcaller("at_new_rows"),
+        self, X_new: FloatArray, n_draws: int, rng: np.random.Generator, *at: Any
     ) -> FloatArray:
         """Joint draws of targets at all rows of X_new, which share model, theta and f*."""
-        parts = [
-            own.sample_targets(X_new, n, rng, offset, at_new_rows)
-            for own, n in zip(self.members, self._allocate(n_draws, rng), strict=True)
-            if n
-        ]
+        shares = zip(self.members, self._allocate(n_draws, rng), strict=True)
+        parts = [own.sample_targets(X_new, n, rng, *at) for own, n in shares if n]
         return rng.permutation(np.concatenate(parts))
 
     def _allocate(self, n_draws: int, rng: np.random.Generator) -> list[int]:

@@ -167,15 +167,12 @@ class Predictor(WeightedDraws):
         the likelihood encodes a count of zero. Where f is not integrated out, some of what it is
         averaged over stands for the rest.
         """
-        return find_mixture_quantiles(
-            [self], np.ones(1), probabilities, X_new, offset, encoded_zero=encoded_zero
-        )
+        of_one = [self], np.ones(1)
+        return find_mixture_quantiles(*of_one, probabilities, X_new, offset, encoded_zero)
 
-    def latent_quantiles(
-        self, probabilities: Sequence[float], X_new: FloatArray, offset: FloatArray | float = 0.0
-    ) -> FloatArray:
-        """Posterior quantiles of f* plus the offset; (k, m)."""
-        return find_mixture_quantiles([self], np.ones(1), probabilities, X_new, offset, law=ITSELF)
+    def latent_quantiles(self, probabilities: Sequence[float], X_new: FloatArray) -> FloatArray:
+        """Posterior quantiles of f*; (k, m)."""
+        return find_mixture_quantiles([self], np.ones(1), probabilities, X_new, law=ITSELF)
 
     def latent_covariance(self, X_new: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and covariance of f* at all rows; (m,) and (m, m).
@@ -348,7 +345,6 @@ def find_mixture_quantiles(
     probabilities: Sequence[float],
     X_new: FloatArray,
     offset: FloatArray | float = 0.0,
-    *,
     encoded_zero: FloatArray | float = 0.0,
     law: Likelihood | None = None,
 ) -> FloatArray:

@@ -243,6 +243,7 @@ class Collapsed(Sampler):
     integrates_f: ClassVar[bool] = True
     n_matrices: ClassVar[float] = 7.0
     n_roots: ClassVar[float | None] = 6.0
+    learns: ClassVar[bool] = True
 
     def check_likelihood(self, likelihood: Likelihood) -> None:
         """Raise a ValueError unless the likelihood is Gaussian."""
@@ -251,11 +252,6 @@ class Collapsed(Sampler):
                 'sampler="collapsed" integrates f out, which only a Gaussian likelihood allows; '
                 f'the likelihood is {likelihood.name!r}: use sampler="pm".'
             )
-
-    @property
-    def learns(self) -> bool:
-        """Whether the set-up learns an emulator, or trajectories: always."""
-        return True
 
     def set_up(self, request: Request, workers: Executor) -> PreparedChains:
         """Learn an emulator of the evidence, or trajectories; `n_importance` is not used."""

@@ -35,7 +35,7 @@ from .proposals import (
     widen_rotations,
 )
 from .report import EmulatorReport, EmulatorSettings
-from .request import N_IMPORTANCE, PreparedChains, Request
+from .request import PreparedChains, Request
 
 
 def set_up_emulated(
@@ -44,7 +44,6 @@ def set_up_emulated(
     settings: EmulatorSettings | None,
     *,
     draws_latent: bool = True,
-    options: EmulatorOptions | None = None,
 ) -> PreparedChains:
     """Prepare chains whose proposals come from an emulator, or from Hamiltonian trajectories.
 
@@ -60,8 +59,6 @@ def set_up_emulated(
         with the approximate evidence, which is exact for a Gaussian likelihood.
     draws_latent : bool, default=True
         Whether chains draw f with every theta; otherwise f is drawn later, on request.
-    options : EmulatorOptions, optional
-        Tuning constants of the set-up.
 
     Returns
     -------
@@ -71,7 +68,7 @@ def set_up_emulated(
     """
     if len(request.starts[0]) == 0:
         return _prepare_without_hyperparameters(request, settings)
-    options = options or EmulatorOptions()
+    options = EmulatorOptions()
     n_chains = len(request.rngs)
     emulates = (
         settings.emulates if settings else not trajectories_are_cheaper(request.model, options)
@@ -186,8 +183,7 @@ def _prepare_without_hyperparameters(
     if settings is None:
         transition = Mixture((MarginalMetropolis(request.approximation, RandomWalk()),), (1.0,))
     else:
-        count = settings.n_importance or N_IMPORTANCE
-        source = EvidenceSource.by_draws(settings, request.approximation, count)
+        source = EvidenceSource.by_draws(settings, request.approximation)
         transition = source.mixture({"random walk": RandomWalk()}, other_probability=1.0)
     return PreparedChains(
         transition=transition,
@@ -205,8 +201,7 @@ def _prepare_without_measurement(
     """Prepare chains after the time is over, by the design and the scale found so far."""
     source = EvidenceSource.exact(request.approximation, draws_latent=draws_latent)
     if settings is not None:
-        count = settings.n_importance or N_IMPORTANCE
-        source = EvidenceSource.by_draws(settings, state.make_reference(), count)
+        source = EvidenceSource.by_draws(settings, state.make_reference())
     n_chains = len(request.rngs)
     if state.usable:
         proposals = propose_by_emulator(state, source, n_chains)

@@ -17,11 +17,12 @@ from ..transitions.base import Transition
 from ..transitions.compose import DirectedPair, Mixture
 from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, Proposal
 from ..transitions.particles import ParticleRefresh, RetainedParticle
-from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
+from ..transitions.pseudo_marginal import DrawCount, PseudoMarginalMetropolis
 from ..transitions.rotation import Rotation
 from .emulator.learn import EmulatorState, weighted_sd
 from .emulator.noise import calibrate_draw_count, estimate_at
 from .report import EmulatorSettings
+from .request import N_IMPORTANCE
 
 
 class EvidenceSource(NamedTuple):
@@ -45,9 +46,16 @@ class EvidenceSource(NamedTuple):
 
     @classmethod
     def by_draws(
-        cls, settings: EmulatorSettings, reference: ReferenceDensity, count: Any
+        cls,
+        settings: EmulatorSettings,
+        reference: ReferenceDensity,
+        count: int | DrawCount | None = None,
     ) -> EvidenceSource:
-        """Use estimates by importance draws; `count` is their number, or a function of theta."""
+        """Use estimates by importance draws; `count` is their number, or a function of theta.
+
+        Without it, their number is that of the settings, or one that was not measured.
+        """
+        count = count or settings.n_importance or N_IMPORTANCE
         share = settings.defensive
         move = partial(PseudoMarginalMetropolis, reference, n_importance=count, defensive=share)
         return cls(move, reference, ParticleRefresh(share), RetainedParticle(share))

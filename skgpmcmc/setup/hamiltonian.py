@@ -70,7 +70,6 @@ class HamiltonianExploration(NamedTuple):
     ends: list[FloatArray]  # last theta of each chain; (p,), natural logs
     trajectory: Trajectory  # tuned, with the learned metric
     root: FloatArray  # (p, p), root of the inverse mass matrix
-    n_iterations: int  # trajectories of each chain
 
 
 def run_hamiltonian_chains(
@@ -124,7 +123,6 @@ def run_hamiltonian_chains(
     visited = list[Any]()
     states = list[Any]()
     n_evaluations = 0
-    n_iterations = 0
     for i, n_trajectories in enumerate(windows):
         is_last = i == len(windows) - 1
         items = [
@@ -144,7 +142,6 @@ def run_hamiltonian_chains(
         chains: list[WindowResult] = [chain for chain in found if chain is not None]
         if not chains:
             break
-        n_iterations += n_trajectories
         begins = [
             begin if chain is None else chain.states[-1].position
             for begin, chain in zip(begins, found, strict=True)
@@ -158,9 +155,7 @@ def run_hamiltonian_chains(
         if not is_last:
             root = learn_root(root, states)
     trajectory = Trajectory.quarter(root, log_step)
-    return HamiltonianExploration(
-        visited, n_evaluations, states, begins, trajectory, root, n_iterations
-    )
+    return HamiltonianExploration(visited, n_evaluations, states, begins, trajectory, root)
 
 
 def learn_root(root: FloatArray, points: Sequence[PosteriorPoint]) -> FloatArray:

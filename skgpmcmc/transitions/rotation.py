@@ -7,13 +7,14 @@ distribution functions and independent draws follow.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy import linalg, ndimage
 
+from .._caches import ForgetsCaches
 from .._typing import BoolArray, FloatArray
 from .surrogate import CheapDensity
 
@@ -29,7 +30,7 @@ _N_GRID_POINTS = 144
 
 
 @dataclass(frozen=True, eq=False)
-class GridDensity:
+class GridDensity(ForgetsCaches):
     """A density on a grid, multilinear between its points and zero beyond it.
 
     Its conditional distribution functions map the grid to the unit cube and the density to the
@@ -189,10 +190,6 @@ class GridDensity:
         value = a + t * (b - a)
         theta = self.center + self.root @ (self.low + self.step * place)
         return theta, math.log(value) if value > 0.0 else -math.inf
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the cached properties out of a pickle, as they can be computed again."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @cached_property
     def _inverse_root(self) -> FloatArray:

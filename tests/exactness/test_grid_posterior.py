@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.importance import importance_estimate
 from skgpmcmc.model import HyperPrior
-from skgpmcmc.run import sample_chains
+from skgpmcmc.run.chains import sample_chains
 from skgpmcmc.samplers import Marginal, PseudoMarginal
 from skgpmcmc.setup import emulated
 from skgpmcmc.setup.proposals import propose_by_emulator

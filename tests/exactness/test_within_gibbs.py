@@ -20,8 +20,8 @@ from skgpmcmc.model import (
     default_hyperprior,
     make_covariance,
     smooth_kernel,
-    variance_position,
 )
+from skgpmcmc.model.kernels import variance_position
 from skgpmcmc.parameterizations import (
     AncillaryAugmentation,
     DenseRoot,

@@ -11,24 +11,19 @@ from sklearn.metrics import brier_score_loss, log_loss
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.__main__ import main
 from skgpmcmc.baselines import svm
-from skgpmcmc.compare import (
+from skgpmcmc.compare.data import DataSet, bundled_data, split_data
+from skgpmcmc.compare.methods import (
     PLAIN_NAMES,
     SCORES,
     SVM_GRIDS,
     Comparison,
-    DataSet,
     MethodOutcome,
     Settings,
-    bundled_data,
-    conclusion,
-    loss_differences,
     make_methods,
-    save_plot,
     score,
-    score_table,
-    split_data,
 )
-from skgpmcmc.compare.picture import reliability
+from skgpmcmc.compare.picture import reliability, save_plot
+from skgpmcmc.compare.table import conclusion, loss_differences, score_table
 
 from ..helpers import REPOSITORY
 

@@ -16,8 +16,10 @@ from sklearn.linear_model import LogisticRegression
 
 from skgpmcmc import __main__ as command
 from skgpmcmc.__main__ import main
-from skgpmcmc.compare import SCORES, SHOWN_SCORES, DataSet, check_data, csv_data
 from skgpmcmc.compare import csv_file as reader
+from skgpmcmc.compare.csv_file import csv_data
+from skgpmcmc.compare.data import DataSet, check_data
+from skgpmcmc.compare.methods import SCORES, SHOWN_SCORES
 
 from ..helpers import in_one_test
 

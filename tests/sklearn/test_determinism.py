@@ -11,7 +11,7 @@ from scipy.special import log_ndtr, logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.prediction import Integrated
+from skgpmcmc.prediction.strategy import Integrated
 from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import rounds_of, toy_classes

@@ -7,9 +7,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.prediction import groups
-from skgpmcmc.run import ConvergenceGoal, Draws, summarize_convergence
+from skgpmcmc.run import ConvergenceGoal, summarize_convergence
 from skgpmcmc.run.chains import ROUND_LENGTH
-from skgpmcmc.run.records import judged_quantities
+from skgpmcmc.run.records import Draws, judged_quantities
 
 from ..helpers import make_model, toy_classes
 

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPRegressor
 from skgpmcmc.approximations import Exact
-from skgpmcmc.run import with_latent_draws
+from skgpmcmc.run.records import with_latent_draws
 
 from ..helpers import P_LIMIT, short_chains
 

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.importance.left_out import DensityQuery, FittedPosterior
-from skgpmcmc.model import ExtraTargets
-from skgpmcmc.run import GivenRows, leave_one_out
+from skgpmcmc.model.observations import ExtraTargets
+from skgpmcmc.run.leave_one_out import GivenRows, leave_one_out
 from skgpmcmc.samplers import Marginal
 
 from ..helpers import toy_classes

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple, Self
@@ -86,44 +85,34 @@ def _smooth_sites(model: LatentGP, q: GaussianApproximation, options: EmulatorOp
     return Sites(q.weights + precision * q.mean, precision)
 
 
-@dataclass(frozen=True, eq=False)
 class Design:
     """A set of design points, with their fields as arrays.
 
     Attributes
     ----------
     points : tuple of DesignPoint
+    theta : ndarray of shape (D, p)
+        Natural logs.
+    values : ndarray of shape (D,)
+        Log evidences.
+    gradients : ndarray of shape (D, p)
+        Gradients of the log evidence.
+    log_density : ndarray of shape (D,)
+        Log evidence + log p(theta).
+    best : DesignPoint
+        The point with the largest log density.
     """
 
-    points: tuple[DesignPoint, ...]
+    def __init__(self, points: Iterable[DesignPoint]) -> None:
+        self.points = tuple(points)
+        self.theta = np.array([point.theta for point in self.points])
+        self.values = np.array([point.log_evidence for point in self.points])
+        self.gradients = np.array([point.gradient for point in self.points])
+        self.log_density = np.array([point.log_density for point in self.points])
+        self.best = max(self.points, key=attrgetter("log_density"))
 
     def __len__(self) -> int:
         return len(self.points)
-
-    @property
-    def theta(self) -> FloatArray:
-        """Natural logs; (D, p)."""
-        return np.array([point.theta for point in self.points])
-
-    @property
-    def values(self) -> FloatArray:
-        """Log evidences; (D,)."""
-        return np.array([point.log_evidence for point in self.points])
-
-    @property
-    def gradients(self) -> FloatArray:
-        """Gradients of the log evidence; (D, p)."""
-        return np.array([point.gradient for point in self.points])
-
-    @property
-    def log_density(self) -> FloatArray:
-        """Log evidence + log p(theta); (D,)."""
-        return np.array([point.log_density for point in self.points])
-
-    @property
-    def best(self) -> DesignPoint:
-        """The point with the largest log density."""
-        return max(self.points, key=attrgetter("log_density"))
 
     def with_points(self, points: Sequence[DesignPoint]) -> Design:
         """Return the design with more points."""
@@ -135,7 +124,7 @@ class Design:
 
     def select(self, chosen: BoolArray) -> Design:
         """Return some points; `chosen` is a mask, (D,)."""
-        return Design(tuple(self.points[i] for i in np.flatnonzero(chosen)))
+        return Design(self.points[i] for i in np.flatnonzero(chosen))
 
     def thin(self, scale: FloatArray, options: EmulatorOptions) -> Design:
         """Return the points farthest from any better point, if there are too many."""
@@ -147,7 +136,7 @@ class Design:
         gaps[np.triu_indices(len(z))] = np.inf
         nearest = gaps.min(axis=1)
         chosen = order[np.argsort(-nearest, kind="stable")[:most]]
-        return Design(tuple(self.points[i] for i in sorted(chosen)))
+        return Design(self.points[i] for i in sorted(chosen))
 
     def modes(
         self,

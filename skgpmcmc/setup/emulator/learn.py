@@ -7,7 +7,7 @@ points so well that most of its proposals would be accepted.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import NamedTuple
 
@@ -32,25 +32,6 @@ from .posterior import EmulatedPosterior, scales_of_root
 from .search import estimate_scale, find_modes
 
 
-class HeldOutBatch(NamedTuple):
-    """Held-out points at which an emulator was examined before they joined its design."""
-
-    theta: FloatArray  # (m, p)
-    log_evidence: FloatArray  # (m,), log evidence of the approximation
-    emulated: FloatArray  # (m,), emulated log evidence
-    shares: FloatArray  # (m,), weights of the points as draws from pi*
-
-    @property
-    def acceptance(self) -> float:
-        """Predicted acceptance rate of independent proposals from pi*."""
-        return independence_acceptance(self.log_evidence - self.emulated, self.shares)
-
-    @property
-    def error(self) -> float:
-        """Standard deviation of the error of the emulator over pi*; natural logs."""
-        return weighted_sd(self.log_evidence - self.emulated, self.shares)
-
-
 def weighted_sd(values: FloatArray, shares: FloatArray) -> float:
     """Return the standard deviation of values (m,) with weights `shares` (m,)."""
     shares = shares / shares.sum()
@@ -58,7 +39,7 @@ def weighted_sd(values: FloatArray, shares: FloatArray) -> float:
 
 
 class ExaminedEmulator(NamedTuple):
-    """An emulator that was compared with held-out points.
+    """An emulator that was compared with held-out points, before they joined its design.
 
     An emulator that is conditioned on these points as well is nearly always better. But between
     distant points it may have peaks that no held-out point has shown. Therefore proposals come from
@@ -66,17 +47,22 @@ class ExaminedEmulator(NamedTuple):
     """
 
     posterior: EmulatedPosterior
-    acceptance: float
+    acceptance: float  # predicted rate of independent proposals from pi*
     error: float  # standard deviation over pi*; natural logs
+    theta: FloatArray  # (m, p), the held-out points
+    log_evidence: FloatArray  # (m,), log evidence of the approximation
+    shares: FloatArray  # (m,), weights of the points as draws from pi*
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class EmulatorState:
     """Results of a set-up so far; every step returns a new state. Only the random stream changes.
 
     Attributes
     ----------
     model : LatentGP
+    learned : LatentGP
+        Model that takes the place of `model` where the evidence is learned; see `bound_rank`.
     approximation : Approximation
         Approximation of the evidence, iterated to the tolerance of design points.
     options : EmulatorOptions
@@ -89,15 +75,24 @@ class EmulatorState:
         Evaluations of the evidence; those of a subset count by their share of the operations.
     exploration : HamiltonianExploration or None
         Result of Hamiltonian chains, with many hyper-parameters.
-    held_out : tuple of HeldOutBatch
-        All batches of held-out points, the last batch last.
+    held_out : tuple of ExaminedEmulator
+        The emulator before each batch, compared with its held-out points; the last batch last.
     examined : ExaminedEmulator or None
         The best examined emulator.
-    bounded : LatentGP or None
-        Model that takes the place of `model` where the evidence is learned; see `bound_rank`.
+    dim : int
+        Number of hyper-parameters, p.
+    scale : ndarray of shape (p,)
+        Standard deviations of theta.
+    acceptance : float
+        Predicted acceptance rate of the best emulator; 0 if none was examined.
+    usable : bool
+        Whether the examined emulator is good enough for proposals.
+    grows : bool
+        Whether grids may grow beyond the modes: after trajectories, or after a good batch.
     """
 
     model: LatentGP
+    learned: LatentGP
     approximation: Approximation
     options: EmulatorOptions
     rng: np.random.Generator
@@ -105,44 +100,25 @@ class EmulatorState:
     root: FloatArray
     n_evaluations: float
     exploration: HamiltonianExploration | None = None
-    held_out: tuple[HeldOutBatch, ...] = ()
+    held_out: tuple[ExaminedEmulator, ...] = ()
     examined: ExaminedEmulator | None = None
-    bounded: LatentGP | None = None
 
-    @property
-    def learned(self) -> LatentGP:
-        """Model whose evidence is learned."""
-        return self.model if self.bounded is None else self.bounded
+    dim: int = field(init=False)
+    scale: FloatArray = field(init=False)
+    acceptance: float = field(init=False)
+    usable: bool = field(init=False)
+    grows: bool = field(init=False)
 
-    @property
-    def dim(self) -> int:
-        """Number of hyper-parameters, p."""
-        return len(self.root)
-
-    @property
-    def scale(self) -> FloatArray:
-        """Standard deviations of theta; (p,)."""
-        return scales_of_root(self.root)
-
-    @property
-    def acceptance(self) -> float:
-        """Predicted acceptance rate of the best emulator; 0 if none was examined."""
-        return 0.0 if self.examined is None else self.examined.acceptance
-
-    @property
-    def usable(self) -> bool:
-        """Whether the examined emulator is good enough for proposals."""
-        return self.acceptance > self.options.usable_acceptance
-
-    @property
-    def grows(self) -> bool:
-        """Whether grids may grow beyond the modes: after trajectories, or after a good batch.
-
-        An emulator of few points may have any value far from the modes. An emulator that was good
-        near the modes has to be examined farther away.
-        """
-        good = (batch.acceptance > self.options.usable_acceptance for batch in self.held_out)
-        return self.exploration is not None or any(good)
+    def __post_init__(self) -> None:
+        least = self.options.usable_acceptance
+        self.dim = len(self.root)
+        self.scale = scales_of_root(self.root)
+        self.acceptance = 0.0 if self.examined is None else self.examined.acceptance
+        self.usable = self.acceptance > least
+        # An emulator of few points may have any value far from the modes. An emulator that was good
+        # near the modes has to be examined farther away.
+        good = any(batch.acceptance > least for batch in self.held_out)
+        self.grows = self.exploration is not None or good
 
     @cached_property
     def posterior(self) -> EmulatedPosterior:
@@ -248,13 +224,13 @@ def learn_emulator(
     design, root = estimate_scale(request, found, scale, options, workers)
     state = EmulatorState(
         model,
+        request.model,
         precise,
         options,
         request.rng,
         design,
         root,
         n_evaluations + len(root),
-        bounded=request.model,
     )
     if len(root) > MOST_ROTATED or not emulates:
         state = explore_with_hmc(state, request, workers)
@@ -312,18 +288,17 @@ def _learn_batch(state: EmulatorState, size: int, stage: str, workers: Executor)
         return replace(state, n_evaluations=state.n_evaluations + size)
     theta = np.array([point.theta for point in points])
     is_typical = (theta[:, None] == typical).all(axis=2).any(axis=1)
-    held_out = HeldOutBatch(
-        theta,
-        np.array([point.log_evidence for point in points]),
-        target.log_evidence(theta),
-        _weigh_draws((1.0 - power) * target.log_prob(theta), is_typical),
-    )
+    log_evidence = np.array([point.log_evidence for point in points])
+    shares = _weigh_draws((1.0 - power) * target.log_prob(theta), is_typical)
+    missed = log_evidence - target.log_evidence(theta)
+    acceptance = independence_acceptance(missed, shares)
+    error = weighted_sd(missed, shares)
+    held_out = ExaminedEmulator(target, acceptance, error, theta, log_evidence, shares)
     root = state.root
     best = state.examined
-    found = held_out.acceptance
-    if best is None or found >= best.acceptance:
-        best = ExaminedEmulator(target, found, held_out.error) if state.grows else None
-        root = covariance_root(draws) if found > state.options.usable_acceptance else root
+    if best is None or acceptance >= best.acceptance:
+        best = held_out if state.grows else None
+        root = covariance_root(draws) if acceptance > state.options.usable_acceptance else root
     state = state.with_points(points, size)
     return replace(state, held_out=(*state.held_out, held_out), examined=best, root=root)
 

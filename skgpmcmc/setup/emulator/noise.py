@@ -46,15 +46,10 @@ def estimate_at(
         return None
     if np.isneginf(found.log_likelihood):
         return None
-    log_variance = _log_weight_variance(found.log_weights)
+    weights = np.exp(found.log_weights - found.log_weights.max())
+    log_variance = float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
     noise = float(np.exp(0.5 * log_variance) / np.sqrt(n_draws))
     return TrialEstimate(found.log_likelihood, log_variance, noise)
-
-
-def _log_weight_variance(log_weights: FloatArray) -> float:
-    """Log of the relative variance of one weight."""
-    weights = np.exp(log_weights - log_weights.max())
-    return float(np.log(max(weights.var(ddof=1) / weights.mean() ** 2, 1e-6)))
 
 
 def calibrate_draw_count(

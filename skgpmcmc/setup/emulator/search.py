@@ -112,7 +112,7 @@ def find_modes(
         f"search for modes: from {len(starts)} start{s} with {n} inputs",
         n_needed=1,
     )
-    design = Design(tuple(point for path in paths if path is not None for point in path))
+    design = Design(point for path in paths if path is not None for point in path)
     require_time(len(design), model)
     return design, len(design) + n_before / options.subset_divisor**3, scale
 

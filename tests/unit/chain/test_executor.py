@@ -8,7 +8,8 @@ from skgpmcmc.chain.executor import perform
 from skgpmcmc.chain.time_limit import TimeLimit, time_is_over
 from skgpmcmc.numerics.linalg import count_root
 from skgpmcmc.parallel.workers import Workers
-from skgpmcmc.run import sample_chains, set_ups
+from skgpmcmc.run import set_ups
+from skgpmcmc.run.chains import sample_chains
 from skgpmcmc.run.progress import Monitor, plan_work
 from skgpmcmc.run.set_ups import ChainSettings, set_up_all
 from skgpmcmc.samplers import Sampler

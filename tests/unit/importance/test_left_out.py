@@ -21,14 +21,8 @@ from skgpmcmc.likelihoods import (
     StudentT,
     Volatility,
 )
-from skgpmcmc.model import (
-    ClasswiseGP,
-    ExtraTargets,
-    LatentGP,
-    Observations,
-    default_hyperprior,
-    make_covariance,
-)
+from skgpmcmc.model import ClasswiseGP, LatentGP, Observations, default_hyperprior, make_covariance
+from skgpmcmc.model.observations import ExtraTargets
 
 from ...helpers import in_one_test
 

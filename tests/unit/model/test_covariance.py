@@ -17,14 +17,9 @@ from sklearn.gaussian_process.kernels import (
     WhiteKernel,
 )
 
-from skgpmcmc.model import (
-    Covariance,
-    CrossCovariance,
-    make_covariance,
-    smooth_kernel,
-    variance_position,
-)
+from skgpmcmc.model import Covariance, CrossCovariance, make_covariance, smooth_kernel
 from skgpmcmc.model import covariance as covariances
+from skgpmcmc.model.kernels import variance_position
 from skgpmcmc.model.nugget import NuggetCovariance
 
 from ...helpers import in_one_test

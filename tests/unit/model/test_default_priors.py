@@ -42,7 +42,6 @@ from skgpmcmc.likelihoods import (
 )
 from skgpmcmc.model import (
     PriorTable,
-    check_kernel,
     default_hyperprior,
     default_priors,
     length_bounds,
@@ -51,6 +50,7 @@ from skgpmcmc.model import (
     period_bounds,
     smooth_kernel,
 )
+from skgpmcmc.model.kernels import check_kernel
 from skgpmcmc.samplers import PseudoMarginal
 
 from ...helpers import in_one_test, short_chains

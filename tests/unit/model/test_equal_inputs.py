@@ -34,7 +34,8 @@ from skgpmcmc.model import (
     smooth_kernel,
 )
 from skgpmcmc.prediction.covariance import draw_latent_jointly
-from skgpmcmc.run import Draws, GivenRows, leave_one_out
+from skgpmcmc.run.leave_one_out import GivenRows, leave_one_out
+from skgpmcmc.run.records import Draws
 
 from ...helpers import finite_difference, in_one_test, relative_error
 

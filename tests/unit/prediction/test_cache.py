@@ -16,14 +16,10 @@ from skgpmcmc.approximations import EP
 from skgpmcmc.likelihoods import Softmax
 from skgpmcmc.model import ClasswiseGP, HyperPrior, Observations, make_covariance, smooth_kernel
 from skgpmcmc.numerics.linalg import count_operations
-from skgpmcmc.prediction import (
-    ImportanceLatent,
-    Integrated,
-    OwnLatent,
-    Predictor,
-    find_density_arrays,
-)
 from skgpmcmc.prediction.cache import FactorCache
+from skgpmcmc.prediction.densities import find_density_arrays
+from skgpmcmc.prediction.predictor import Predictor
+from skgpmcmc.prediction.strategy import ImportanceLatent, Integrated, OwnLatent
 
 from ...helpers import make_model, reachable, toy_classes
 

@@ -16,8 +16,11 @@ from skgpmcmc import (
 from skgpmcmc.approximations import Exact
 from skgpmcmc.likelihoods import Gaussian, Logit
 from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
-from skgpmcmc.prediction import Integrated, OwnLatent, Predictor, find_density_arrays
-from skgpmcmc.run import Draws, GivenRows, leave_one_out
+from skgpmcmc.prediction.densities import find_density_arrays
+from skgpmcmc.prediction.predictor import Predictor
+from skgpmcmc.prediction.strategy import Integrated, OwnLatent
+from skgpmcmc.run.leave_one_out import GivenRows, leave_one_out
+from skgpmcmc.run.records import Draws
 
 from ...helpers import P_LIMIT, Z_LIMIT, exact_posterior, make_model, z_score
 

@@ -9,18 +9,18 @@ from scipy.special import logsumexp, ndtr
 
 from skgpmcmc.approximations import EP, Exact, Laplace, Sites
 from skgpmcmc.likelihoods import Gaussian
-from skgpmcmc.prediction import (
-    ImportanceLatent,
-    Integrated,
-    OwnLatent,
-    Predictor,
+from skgpmcmc.prediction.densities import find_density_arrays
+from skgpmcmc.prediction.predictor import Predictor
+from skgpmcmc.prediction.strategy import ImportanceLatent, Integrated, OwnLatent
+from skgpmcmc.prediction.subset import (
+    FEWEST_DRAWS,
+    LARGEST_ERROR,
+    MOST_DRAWS,
     adapt_to_draws,
     choose_spread_subset,
     count_enough_draws,
-    find_density_arrays,
     typical_values,
 )
-from skgpmcmc.prediction.subset import FEWEST_DRAWS, LARGEST_ERROR, MOST_DRAWS
 
 from ...helpers import (
     THREE_THETA,

@@ -5,8 +5,14 @@ import re
 import numpy as np
 
 from skgpmcmc.numerics.linalg import OperationCount
-from skgpmcmc.run import ConvergenceGoal, Diagnostics, convergence_message, draws_wanted, remedy
-from skgpmcmc.run.advice import USABLE_ESS, USABLE_RHAT, USELESS_ESS, USELESS_RHAT
+from skgpmcmc.run import ConvergenceGoal, Diagnostics, draws_wanted, remedy
+from skgpmcmc.run.advice import (
+    USABLE_ESS,
+    USABLE_RHAT,
+    USELESS_ESS,
+    USELESS_RHAT,
+    convergence_message,
+)
 from skgpmcmc.run.diagnostics import plain_name
 
 from ...helpers import in_one_test

@@ -13,8 +13,7 @@ from scipy.special import logsumexp
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
-from skgpmcmc.run import LeaveOneOut
-from skgpmcmc.run.leave_one_out import PointwiseDensities, _average, _thin
+from skgpmcmc.run.leave_one_out import LeaveOneOut, PointwiseDensities, _average, _thin
 
 from ...helpers import short_chains
 

@@ -15,7 +15,7 @@ from skgpmcmc.chain import InProcessExecutor
 from skgpmcmc.likelihoods import Gaussian, Probit
 from skgpmcmc.model import HyperPrior, LatentGP, Observations, make_covariance, smooth_kernel
 from skgpmcmc.model.nugget import NuggetCovariance
-from skgpmcmc.run import sample_chains
+from skgpmcmc.run.chains import sample_chains
 from skgpmcmc.samplers import (
     SAMPLERS,
     WITHIN_GIBBS,

@@ -48,7 +48,6 @@ def test_correction_of_the_evidence_follows_typical_points(known):
     batch = known.held_out[-1]._replace(
         theta=thetas,
         log_evidence=evidence,
-        emulated=evidence,
         shares=np.where(typical, 1.0, 0.0),
     )
     known = replace(known, held_out=(batch,))

@@ -86,7 +86,6 @@ def test_warm_up_finds_metric_and_step_size():
     assert condition(exploration.trajectory.root.matrix) < 5.0
     assert len(exploration.ends) == 4
     assert len(exploration.states) == 4 * 20
-    assert exploration.n_iterations == 100
     positions = {p.position.tobytes() for p in exploration.visited}
     assert {theta.tobytes() for theta in exploration.ends} <= positions
     assert len(exploration.visited) < exploration.n_evaluations  # those of the last window
@@ -166,14 +165,14 @@ def test_start_without_density_is_refused_by_name(prepared):
         explore(asked(model).starts, [5], Nowhere(model=model))
 
 
-@in_one_test(("last", "n_iterations"), [("warm-up by trajectories: window 2", 12), ("nothing", 0)])
-def test_warm_up_ends_with_partial_results_at_the_time_limit(last, n_iterations):
+@in_one_test(("last", "n_states"), [("warm-up by trajectories: window 2", 4 * 7), ("nothing", 0)])
+def test_warm_up_ends_with_partial_results_at_the_time_limit(last, n_states):
     starts = np.random.default_rng(4).standard_normal((4, DIM))
-    with apply_limit(TimeLimit(np.inf if n_iterations else -np.inf)) as limit:
+    with apply_limit(TimeLimit(np.inf if n_states else -np.inf)) as limit:
         exploration = explore(starts, [5, 7, 9], workers=CutShort(limit, last))
-    assert exploration.n_iterations == n_iterations
+    assert len(exploration.states) == n_states
     assert len(exploration.ends) == 4
-    assert (exploration.n_evaluations > 40) == (n_iterations > 0)
+    assert (exploration.n_evaluations > 40) == (n_states > 0)
 
 
 def test_trajectories_are_chosen_for_gaussian_noise_and_many_hyperparameters():

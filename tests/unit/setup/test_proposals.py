@@ -64,6 +64,11 @@ class OfADensity(EmulatorState):
         return np.zeros((1, self.dim))
 
 
+def was_examined(target, acceptance):
+    """Without the points by which it was."""
+    return ExaminedEmulator(target, acceptance, 0.0, None, None, None)
+
+
 def knowledge(dim, acceptance=0.95, states=None):
     """As much of it as proposals ask for: the standard normal density was examined."""
     X = np.random.default_rng(dim).uniform(size=(3, max(dim - 1, 1)))
@@ -73,6 +78,7 @@ def knowledge(dim, acceptance=0.95, states=None):
     exploration = SimpleNamespace(states=[SimpleNamespace(position=state) for state in states])
     return OfADensity(
         model=make_model(X, np.ones(3), kernel=variance * RBF(np.ones(X.shape[1]))),
+        learned=None,
         approximation=None,
         options=OPTIONS,
         rng=rng,
@@ -81,7 +87,7 @@ def knowledge(dim, acceptance=0.95, states=None):
         n_evaluations=0,
         exploration=exploration,
         held_out=(SimpleNamespace(acceptance=acceptance),),
-        examined=ExaminedEmulator(Normal(), acceptance, 0.0),
+        examined=was_examined(Normal(), acceptance),
     )
 
 
@@ -113,7 +119,7 @@ def test_density_of_proposals_includes_the_correction_of_the_evidence():
     for dim in (2, 5):
         target = Corrected()
         propose_by_emulator(
-            replace(knowledge(dim), examined=ExaminedEmulator(target, 0.95, 0.0)), estimates, 4
+            replace(knowledge(dim), examined=was_examined(target, 0.95)), estimates, 4
         )
         assert target.asked == [correction]
 

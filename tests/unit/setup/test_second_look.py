@@ -10,10 +10,9 @@ import pytest
 
 from skgpmcmc.approximations import EP
 from skgpmcmc.chain.counts import ChainCounts
-from skgpmcmc.run import sample_chains
+from skgpmcmc.run.chains import sample_chains
 from skgpmcmc.samplers import PseudoMarginal
 from skgpmcmc.setup import Request, emulated
-from skgpmcmc.setup.emulator.learn import ExaminedEmulator
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 
 from ...helpers import Watched, in_one_test, make_model, streams, toy_classes
@@ -44,7 +43,7 @@ def misled(monkeypatch, n_times):
         if len(leads) > n_times:
             return right
         wrong = Elsewhere(known.examined.posterior, 4.0 * known.scale)
-        poor = replace(known, examined=ExaminedEmulator(wrong, known.acceptance, 0.0))
+        poor = replace(known, examined=known.examined._replace(posterior=wrong, error=0.0))
         # Chains begin where they would: they find out.
         return LED(poor, estimates, n_chains)._replace(starts=right.starts)
 

@@ -8,14 +8,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 from skgpmcmc import BayesianGPRegressor
 from skgpmcmc.approximations import Exact
 from skgpmcmc.likelihoods import Gaussian, Softmax
-from skgpmcmc.model import (
-    ClasswiseGP,
-    LatentGP,
-    Observations,
-    default_hyperprior,
-    make_covariance,
-    period_positions,
-)
+from skgpmcmc.model import ClasswiseGP, LatentGP, Observations, default_hyperprior, make_covariance
+from skgpmcmc.model.default_priors import period_positions
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.setup.emulator.periods import (
     choose_step_sizes,
