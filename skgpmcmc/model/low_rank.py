@@ -116,8 +116,9 @@ class NystromGP(LatentGP):
     @cached_property
     def _blocks(self) -> tuple[Covariance, CrossCovariance]:
         """Covariances bound to these rows, and to these and all rows."""
-        row_covariance = self.covariance.of_inputs(self.rows)
-        return row_covariance, row_covariance.at_new(self.covariance.X)
+        training = self.covariance.of_training
+        row_covariance = training.of_inputs(self.rows)
+        return row_covariance, row_covariance.at_new(training.X)
 
     def prior_at(self, theta: FloatArray) -> NystromPrior:
         """p(f | theta), of low rank."""
