@@ -31,7 +31,7 @@ def approximate_models(
     if sampler.n_roots is None:
         raise ValueError(
             f'covariance="inducing" does not work with sampler={type(sampler).__name__}, which '
-            'moves f itself: use sampler="pm" or "marginal", or for regression "collapsed".'
+            'needs f or K itself: use sampler="pm" or "marginal", or for regression "collapsed".'
         )
     if not isinstance(approximation, (EP, Exact)):
         raise ValueError(

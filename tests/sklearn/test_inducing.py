@@ -117,6 +117,14 @@ def test_rows_that_share_a_residual_have_no_log_likelihoods_given_f():
     assert "log_likelihood" in fitted(BayesianGPClassifier).to_arviz().children
 
 
+def test_fit_with_a_checkpoint_has_the_same_draws(tmp_path):
+    plain, resumed = (
+        fitted(BayesianGPClassifier, checkpoint=path, n_chains=1)
+        for path in (None, tmp_path / "chains")
+    )
+    assert_array_equal(resumed.theta_samples_, plain.theta_samples_)
+
+
 def test_new_targets_of_training_rows_contain_their_residuals():
     with short_chains(), warnings.catch_warnings():
         warnings.simplefilter("ignore")

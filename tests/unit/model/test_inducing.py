@@ -25,6 +25,7 @@ from skgpmcmc.model import (
 from skgpmcmc.model.covariance import Covariance
 from skgpmcmc.model.inducing import BlurredObservations, with_inducing_inputs
 from skgpmcmc.model.terms import TermsCovariance, list_terms
+from skgpmcmc.storage.archive import from_arrays, to_arrays
 
 from ...helpers import finite_difference, in_one_test, relative_error
 
@@ -276,6 +277,17 @@ def test_pickle_has_no_matrices_and_the_same_target():
     exact = LatentGP(model.covariance, model.observations, model.hyperprior)
     assert len(stored) < len(pickle.dumps(exact)) + 1000
     assert EP().fit(pickle.loads(stored), theta).log_evidence == expected
+
+
+def test_states_travel_without_matrices_and_inputs():
+    model, theta = model_of("columns")
+    state = model.state_at(theta, model.prior_at(theta).sample(np.random.default_rng(0)))
+    stored = pickle.dumps(state.prior)
+    exact = LatentGP(model.covariance, model.observations, model.hyperprior)
+    assert len(stored) < len(pickle.dumps(exact.prior_at(theta))) + 1000
+    assert_allclose(pickle.loads(stored).whiten(state.f), state.prior.whiten(state.f), rtol=1e-10)
+    archived = to_arrays(state, model)
+    assert_allclose(from_arrays(archived, model).prior.root.factor, state.prior.root.factor)
 
 
 def test_many_values_of_theta_do_not_pile_up():
