@@ -284,13 +284,20 @@ class GaussianApproximation:
             A = linalg.add_outer(A, -x, y)
         return -self.prior.contract(A)
 
-    def residual_gradient(self, model: LatentGP) -> FloatArray | float:
-        """Gradient that variances of residuals beyond f add, where q has the sites of EP; or 0."""
-        if not model.has_residuals:
-            return 0.0
+    def evidence_gradient(self, model: LatentGP) -> FloatArray:
+        """Gradient of a log evidence that is stationary in the sites, as EP's and the exact one.
+
+        Components are those of the kernel, then of the likelihood; R&W (5.27) and (5.9).
+        """
         observed = model.observations_at(self.prior.theta)
-        _, alpha, beta = observed.tilted_moments(*self.cavities().moments)
-        return model.residual_gradient(self.prior, 0.5 * (alpha**2 - beta))
+        gradient = self.kernel_gradient()
+        if model.has_residuals:
+            _, alpha, beta = observed.tilted_moments(*self.cavities().moments)
+            gradient = gradient + model.residual_gradient(self.prior, 0.5 * (alpha**2 - beta))
+        if not observed.likelihood.parameters:
+            return gradient
+        of_likelihood = observed.tilted_parameter_gradient(*self.cavities().moments).sum(axis=1)
+        return np.concatenate([gradient, of_likelihood])
 
     def sample(self, rng: np.random.Generator, size: int) -> LatentDraws:
         """Return independent draws of f."""

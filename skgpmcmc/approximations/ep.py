@@ -150,13 +150,7 @@ class EP(Approximation):
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
         """Gradient of log Z_EP; R&W (5.27). Sites are stationary, so no implicit term."""
-        q = fit.q
-        of_kernel = q.kernel_gradient() + q.residual_gradient(model)
-        observed = model.observations_at(q.prior.theta)
-        if not observed.likelihood.parameters:
-            return of_kernel
-        of_likelihood = observed.tilted_parameter_gradient(*q.cavities().moments).sum(axis=1)
-        return np.concatenate([of_kernel, of_likelihood])
+        return fit.q.evidence_gradient(model)
 
 
 def _fall_back_on_laplace(model: LatentGP, theta: FloatArray, sweep: int) -> ApproximationFit:

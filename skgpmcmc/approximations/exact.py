@@ -48,15 +48,8 @@ class Exact(Approximation):
         return ApproximationFit(q, log_evidence, True, 1)
 
     def gradient(self, model: LatentGP, fit: ApproximationFit) -> FloatArray:
-        """Gradient of log p(y | theta); R&W (5.9)."""
-        q = fit.q
-        observed = model.observations_at(fit.q.prior.theta)
-        if model.has_residuals:
-            of_likelihood = observed.tilted_parameter_gradient(*q.cavities().moments).sum(axis=1)
-        else:
-            of_likelihood = _average_parameter_gradient(observed, q.mean, q.marginal_variance)
-        of_kernel = q.kernel_gradient() + q.residual_gradient(model)
-        return np.concatenate([of_kernel, of_likelihood])
+        """Gradient of log p(y | theta); R&W (5.9). Its sites are those of EP, which are exact."""
+        return fit.q.evidence_gradient(model)
 
     def fit_with_gradient(
         self, model: LatentGP, theta: FloatArray, start: Sites | None = None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..model.parts import label_elements
-from ..run.leave_one_out import pointwise_log_lik
+from ..run.leave_one_out import have_joint_rows, pointwise_log_lik
 from ..run.records import Draws
 from . import _validation as check
 
@@ -29,12 +29,13 @@ def make_tree(estimator: Any, posterior_predictive: bool, random_state: Any) -> 
     rows = estimator._rows
     values["f"] = estimator.latent_samples_[:, :, rows.kept]
     dims["f"] = ["row", "class"][: values["f"].ndim - 2]
-    log_lik = pointwise_log_lik(model, draws, rows.given, estimator._log_density_shift())
     groups = {
         "posterior": values,
-        "log_likelihood": {"y": log_lik},
         "observed_data": {"y": estimator._as_given(model.observations.y[rows.given.row_of])},
     }
+    if not have_joint_rows(model):
+        log_lik = pointwise_log_lik(model, draws, rows.given, estimator._log_density_shift())
+        groups["log_likelihood"] = {"y": log_lik}
     if posterior_predictive:
         rng = np.random.default_rng(check.check_seed(random_state).randint(2**31))
         groups["posterior_predictive"] = {"y": _replicate(estimator, draws, rng)}
@@ -126,6 +127,10 @@ def _replicate(estimator: Any, draws: Draws, rng: np.random.Generator) -> np.nda
     offset = 0.0 if observed.offset is None else observed.offset[numbers]
     many = draws.theta.shape[:2]
     at_rows = estimator._latent_at_rows()[..., rows.kept].reshape(*many, -1)
+    if model.has_residuals:
+        laws = (model.observations_at(theta) for own in draws.theta for theta in own)
+        residuals = np.reshape([law.draw_residuals(rng) for law in laws], (*many, -1))
+        at_rows = at_rows + residuals[..., observed.input_of_row[numbers]]
     every = [
         likelihood.with_parameters(model.likelihood_theta(theta)).sample(f + offset, rng)
         for chain in zip(draws.theta, at_rows, strict=True)

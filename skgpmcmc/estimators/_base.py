@@ -70,6 +70,8 @@ from ._warm_start import ContinuableRun
 
 #: Copies of all draws that are held while rounds are joined.
 _COPIES_OF_DRAWS = 3
+#: Matrices of the size of a root that residuals need: columns of K, and those of a gradient.
+_MATRICES_OF_RESIDUALS = 2.0
 #: Where features differ in scale, those outside these standard deviations deserve a warning.
 _USUAL_SCALE = (1.0 / 30.0, 30.0)
 #: Length-scales beyond which a fit is warned of. Even with sixty rows a default fit takes about as
@@ -292,6 +294,7 @@ class BaseBayesianGP(
         n_held = max(n_copies * n_draws, sampler.n_warmup(n_warmup)) + (n_importance or 0)
         rank = None if sampler.n_roots is None else model.find_small_rank()
         n_matrices = sampler.n_matrices if rank is None else sampler.n_roots
+        n_matrices += _MATRICES_OF_RESIDUALS * model.has_residuals
         return require_memory(
             f"A fit by {n_workers} worker{'s' * (n_workers > 1)}",
             n,

@@ -74,6 +74,8 @@ def compare_with_poisson(model: LatentGP, theta: np.ndarray) -> tuple[float, flo
     shape : float
         The shape with the largest maximum.
     """
+    # Few inputs need no inducing inputs, if the model has some.
+    model = LatentGP(model.covariance, model.observations, model.hyperprior)
     model = model.of_inputs(np.arange(min(model.n_inputs, _MOST_INPUTS)))
     medians = np.log([law.median() for law in model.hyperprior.laws])
     starts = [theta, np.clip(medians, *model.hyperprior.bounds.T)]

@@ -19,7 +19,7 @@ COVARIANCES = ("exact", "inducing")
 def approximate_models(
     models: Sequence[LatentGP], n_inducing: int, sampler: Sampler, approximation: Approximation
 ) -> list[LatentGP]:
-    """Return models with the same inducing inputs; a warning says where fewer suffice.
+    """Return models with the same inducing inputs; a warning says where fewer may suffice.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def approximate_models(
     if sampler.n_roots is None:
         raise ValueError(
             f'covariance="inducing" does not work with sampler={type(sampler).__name__}, which '
-            'moves f itself: use sampler="pm" or "marginal", or for regression "collapsed".'
+            'needs f or K itself: use sampler="pm" or "marginal", or for regression "collapsed".'
         )
     if not isinstance(approximation, (EP, Exact)):
         raise ValueError(
@@ -39,12 +39,13 @@ def approximate_models(
             ': use approximation="ep".'
         )
     inducing = with_inducing_inputs(first, n_inducing)
-    n = len(inducing.rows)
-    if n < min(n_inducing, first.n_inputs):
+    rank = inducing.prior_at(first.start).rank
+    if rank < len(inducing.rows):
         warn(
-            f'covariance="inducing" is an approximation that is not needed here: {n} inputs '
-            "determine f at all others, up to rounding, at the values of the kernel. With "
-            'covariance="exact" a fit takes about as long.'
+            f'covariance="inducing" is an approximation that may not be needed: {rank} inputs '
+            "determine f at all others, up to rounding, at the values that the kernel was given. "
+            "If this is so at plausible values (see skgpmcmc.kernels.effective_rank), a fit with "
+            'covariance="exact" takes about as long.'
         )
     return [
         InducingGP(own.covariance, own.observations, own.hyperprior, inducing.rows)

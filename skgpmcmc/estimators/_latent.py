@@ -346,10 +346,11 @@ class OneLatentFunction(BaseBayesianGP):
             (``log_...``) for which convergence is assessed, with dimensions ``feature`` and
             ``class`` where needed; and the latent function at the training rows, ``f``. Group
             ``log_likelihood``: log p(y | f, theta) of each row (natural log, per unit of y), times
-            the row's weight. Groups ``observed_data``, and ``posterior_predictive`` on request.
-            Group ``sample_stats``: acceptance rates, per chain and not per draw. Group
-            ``marked_samples``, with ``sampler="discretizing"``: see the attribute
-            ``marked_samples_`` of the estimator.
+            the row's weight; left out with ``covariance="inducing"`` if some rows have equal inputs
+            or weights, as rows are then dependent given f. Groups ``observed_data``, and
+            ``posterior_predictive`` on request. Group ``sample_stats``: acceptance rates, per chain
+            and not per draw. Group ``marked_samples``, with ``sampler="discretizing"``: see the
+            attribute ``marked_samples_`` of the estimator.
 
         Raises
         ------

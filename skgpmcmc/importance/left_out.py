@@ -37,7 +37,7 @@ from ..approximations.exact import Exact
 from ..approximations.laplace import Laplace
 from ..model.joint import LatentGP
 from ..model.observations import ExtraTargets, Observations
-from ..numerics.linalg import log_sum
+from ..numerics.linalg import log_sum, split_entries
 from .density import ReferenceDensity
 from .interpolated import InterpolatedSites
 
@@ -173,20 +173,27 @@ def _compute_response(
     The sites are held fixed. Log Z_EP is stationary in the sites, so that the sites of a new fit
     would change the result to second order only.
     """
-    covariance = q.root[inputs] @ q.root.T
-    var = q.marginal_variance
-    slope = covariance / var[inputs][:, None]  # slope of E f given f at the input
-    shift = slope * (changed_mean - q.mean[inputs])[:, None]
-    spread = slope**2 * (changed_var - var[inputs])[:, None]
-    change = np.maximum(np.abs(shift) / np.sqrt(var), np.abs(spread) / var)
-    change[np.arange(len(inputs)), inputs] = 0.0
-    which, others = np.nonzero(change > _LEAST_CHANGE)
-    if not len(which):
-        return np.zeros(len(inputs))
-    shifted = q.mean[others] + shift[which, others], var[others] + spread[which, others]
-    before = _log_site_ratio(q, observed, np.arange(len(var)), (q.mean, var))
-    after = _log_site_ratio(q, observed, others, shifted)
-    return np.asarray(np.bincount(which, after - before[others], len(inputs)), dtype=float)
+    n = len(q.mean)
+    before = None
+    response = np.zeros(len(inputs))
+    for some in split_entries(len(inputs), n):
+        own = inputs[some]
+        covariance = q.root[own] @ q.root.T
+        var = q.marginal_variance
+        slope = covariance / var[own][:, None]  # slope of E f given f at the input
+        shift = slope * (changed_mean[some] - q.mean[own])[:, None]
+        spread = slope**2 * (changed_var[some] - var[own])[:, None]
+        change = np.maximum(np.abs(shift) / np.sqrt(var), np.abs(spread) / var)
+        change[np.arange(len(own)), own] = 0.0
+        which, others = np.nonzero(change > _LEAST_CHANGE)
+        if not len(which):
+            continue
+        if before is None:
+            before = _log_site_ratio(q, observed, np.arange(n), (q.mean, var))
+        shifted = q.mean[others] + shift[which, others], var[others] + spread[which, others]
+        after = _log_site_ratio(q, observed, others, shifted)
+        response[some] = np.bincount(which, after - before[others], len(own))
+    return response
 
 
 def _log_site_ratio(

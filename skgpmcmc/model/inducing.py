@@ -15,11 +15,11 @@ from typing import Any, NoReturn, Self
 import numpy as np
 
 from .._typing import FloatArray, IntArray
-from ..likelihoods.base import Derivatives, TiltedMoments
+from ..likelihoods.base import Derivatives, ParameterDerivatives, TiltedMoments
 from ..numerics import linalg
-from ..numerics.roots import leading_root
+from ..numerics.roots import PivotedRoot, leading_root
 from .joint import LatentGP
-from .low_rank import NystromGP, NystromPrior
+from .low_rank import LowRankPrior, NystromGP, NystromPrior
 from .observations import ExtraTargets, Observations
 from .prior import GaussianPrior, MatrixOfInputs
 
@@ -90,7 +90,9 @@ class BlurredObservations(Observations):
             return self.plain.log_normalizers(f, self.blur)
         if not self.has_repeats:
             return self.log_prob(f)
-        return np.column_stack([self.plain.log_normalizers(own, self.blur) for own in f.T])
+        n, m = f.shape
+        copies = self.plain.of_inputs(np.tile(np.arange(n), m))
+        return copies.log_normalizers(f.T.ravel(), np.tile(self.blur, m)).reshape(m, n).T
 
     def total(self, f: FloatArray) -> float:
         """See `Observations`."""
@@ -107,11 +109,22 @@ class BlurredObservations(Observations):
 
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """See `Observations`."""
-        residual = np.sqrt(self.blur) * rng.standard_normal(len(self.blur))
-        return self.plain.sample(f + residual, rng)
+        return self.plain.sample(f + self.draw_residuals(rng), rng)
+
+    def draw_residuals(self, rng: np.random.Generator) -> FloatArray:
+        """See `Observations`."""
+        return np.sqrt(self.blur) * rng.standard_normal(len(self.blur))
 
     def derivatives(self, f: FloatArray) -> Derivatives:
         """Not available: there is no third derivative."""
+        self._refuse("derivatives")
+
+    def curvature(self, f: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Not available: there is no third derivative."""
+        self._refuse("derivatives")
+
+    def parameter_derivatives(self, f: FloatArray) -> ParameterDerivatives:
+        """Not available; `tilted_parameter_gradient` has derivatives with g integrated out."""
         self._refuse("derivatives")
 
     def _refuse(self, what: str) -> NoReturn:
@@ -166,18 +179,20 @@ class InducingGP(NystromGP):
     def _blurs(self) -> dict[bytes, FloatArray]:
         return {}
 
-    def of_inputs(self, inputs: IntArray) -> Self:
-        """See `LatentGP`. Inducing inputs are those that are left, or else the first input."""
-        own = super().of_inputs(inputs)
-        rows = np.flatnonzero(np.isin(inputs, self.rows))
-        object.__setattr__(own, "rows", rows if len(rows) else np.zeros(1, dtype=np.intp))
-        return own
-
     has_residuals = True
 
     def find_small_rank(self) -> int | None:
         """See `LatentGP`: the number of inducing inputs."""
         return len(self.rows)
+
+    def of_inputs(self, inputs: IntArray) -> LatentGP:
+        """See `LatentGP`. The inducing inputs stay those of the whole model."""
+        others = np.setdiff1d(self.rows, inputs)
+        every = np.concatenate([inputs, others])
+        rows = np.flatnonzero(np.isin(every, self.rows))
+        observed = self.observations.of_inputs(every)
+        whole = InducingGP(self.covariance.of_inputs(every), observed, self.hyperprior, rows)
+        return PartOfInducingGP.of(whole, len(inputs)) if len(others) else whole
 
     def prior_at(self, theta: FloatArray) -> NystromPrior:
         """p(g | theta)."""
@@ -187,22 +202,26 @@ class InducingGP(NystromGP):
 
     def observations_at(self, theta: FloatArray) -> BlurredObservations:
         """Return p(y | g, theta) as a function of g."""
-        key = theta.tobytes()
-        if key not in self._blurs:
-            self.prior_at(theta)
-        return BlurredObservations.of(super().observations_at(theta), self._blurs[key])
+        return BlurredObservations.of(super().observations_at(theta), self.blur_at(theta))
 
-    def _keep_blur(self, prior: GaussianPrior) -> None:
-        """Keep the residual variances, K - Q, of a theta."""
+    def blur_at(self, theta: FloatArray) -> FloatArray:
+        """Variances of the residuals at theta, the diagonal of K - Q; (n,)."""
+        known = self._blurs.get(theta.tobytes())
+        return self._keep_blur(super().prior_at(theta)) if known is None else known
+
+    def _keep_blur(self, prior: NystromPrior) -> FloatArray:
+        """Compute and keep the variances of the residuals at the theta of a prior."""
         training = self.covariance.of_training
         variance = training.diagonal(prior.kernel_theta, training.X)
         root = prior.root.factor
         blur = np.maximum(variance - np.einsum("ij,ij->i", root, root), 0.0)
         blur[prior.root.pivots] = 0.0
-        blurs = self._blurs
-        while len(blurs) >= _MOST_KEPT:
-            blurs.pop(next(iter(blurs)))
-        blurs[prior.theta.tobytes()] = blur
+        # Predictions in several threads may share this dictionary.
+        n_too_many = max(len(self._blurs) - _MOST_KEPT + 1, 0)
+        for oldest in list(self._blurs)[:n_too_many]:
+            self._blurs.pop(oldest, None)
+        self._blurs[prior.theta.tobytes()] = blur
+        return blur
 
     def residual_gradient(self, prior: GaussianPrior, slopes: FloatArray) -> FloatArray:
         """See `LatentGP`: the variances are the diagonal of K - Q."""
@@ -217,13 +236,89 @@ class InducingGP(NystromGP):
         return of_K - of_Q
 
 
+@dataclass(frozen=True, eq=False)
+class PartOfPrior(LowRankPrior):
+    """p(g | theta) at the first n of the inputs of a larger prior.
+
+    Its root has no pivots: g at these inputs does not determine g at the inducing inputs.
+
+    Attributes
+    ----------
+    whole : NystromPrior
+        The prior of all inputs.
+    """
+
+    whole: NystromPrior = field(kw_only=True)
+
+    @cached_property
+    def root(self) -> PivotedRoot:
+        """Rows of the root of the larger prior."""
+        root = self.whole.root
+        nowhere = np.full(root.rank, -1)
+        return PivotedRoot(np.asfortranarray(root.factor[: self.size]), nowhere)
+
+    def contract_root(self, A: FloatArray, B: FloatArray, S: FloatArray) -> FloatArray:
+        """See `GaussianPrior`: G is zero at the other inputs."""
+        n_others = self.whole.size - self.size
+        return self.whole.contract_root(A, np.pad(B, ((0, 0), (0, n_others))), S)
+
+
+@dataclass(frozen=True, eq=False)
+class PartOfInducingGP(LatentGP):
+    """The rows of a model with inducing inputs at some of its inputs, with the same prior of f.
+
+    Attributes
+    ----------
+    whole : InducingGP
+        The model of the rows at these inputs, which come first, and at the other inducing inputs.
+    """
+
+    whole: InducingGP
+
+    has_residuals = True
+
+    @classmethod
+    def of(cls, whole: InducingGP, n: int) -> Self:
+        """Return the model of the rows at the first n inputs."""
+        first = np.arange(n)
+        observed = whole.observations.of_inputs(first)
+        return cls(whole.covariance.of_inputs(first), observed, whole.hyperprior, whole)
+
+    def of_inputs(self, inputs: IntArray) -> LatentGP:
+        """See `LatentGP`."""
+        return self.whole.of_inputs(inputs)
+
+    def find_small_rank(self) -> int | None:
+        """See `LatentGP`: the number of inducing inputs."""
+        return self.whole.find_small_rank()
+
+    def prior_at(self, theta: FloatArray) -> PartOfPrior:
+        """p(g | theta)."""
+        return PartOfPrior(self.covariance, theta, whole=self.whole.prior_at(theta))
+
+    def observations_at(self, theta: FloatArray) -> BlurredObservations:
+        """Return p(y | g, theta) as a function of g."""
+        blur = self.whole.blur_at(theta)[: self.n_inputs]
+        return BlurredObservations.of(super().observations_at(theta), blur)
+
+    def residual_gradient(self, prior: GaussianPrior, slopes: FloatArray) -> FloatArray:
+        """See `LatentGP`."""
+        assert isinstance(prior, PartOfPrior)
+        n_others = self.whole.n_inputs - self.n_inputs
+        return self.whole.residual_gradient(prior.whole, np.pad(slopes, (0, n_others)))
+
+
 def with_inducing_inputs(model: LatentGP, n: int) -> InducingGP:
     """Return the approximation of a model by n of its inputs, the first pivots of K at `start`.
 
-    These are inputs whose values leave little variance of f at the others. There are fewer than n
-    if fewer determine f at all inputs.
+    These are inputs whose values leave little variance of f at the others. Where fewer than n
+    determine f at all inputs, the first of the others are added: they are spread over all inputs if
+    these are in an order that spreads them, and may be needed at other theta.
     """
+    n = min(n, model.n_inputs)
     covariance = model.covariance
     K = MatrixOfInputs(covariance.of_training, model.start[: len(covariance.start)])
-    rows = np.sort(leading_root(K, min(n, model.n_inputs)).pivots)
+    pivots = leading_root(K, n).pivots
+    others = np.setdiff1d(np.arange(model.n_inputs), pivots)
+    rows = np.sort(np.concatenate([pivots, others[: n - len(pivots)]]))
     return InducingGP(covariance, model.observations, model.hyperprior, rows)

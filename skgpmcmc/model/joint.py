@@ -75,7 +75,7 @@ class LatentGP:
         """Return the model with noise on f; see `NuggetCovariance`."""
         return replace(self, covariance=NuggetCovariance(self.covariance, nugget))
 
-    def of_inputs(self, inputs: IntArray) -> Self:
+    def of_inputs(self, inputs: IntArray) -> LatentGP:
         """Return the model of the rows at some inputs, given by their positions."""
         own = self.observations.of_inputs(inputs)
         return replace(self, covariance=self.covariance.of_inputs(inputs), observations=own)

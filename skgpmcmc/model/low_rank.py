@@ -52,10 +52,8 @@ class NystromPrior(LowRankPrior):
     ----------
     rows : ndarray of shape (m,)
         The rows I.
-    row_covariance : Covariance
-        Covariance bound to the rows I.
-    cross_covariance : CrossCovariance
-        Covariance bound to the rows I and to all rows.
+    blocks : tuple of Covariance and CrossCovariance, optional
+        What `bind_rows` returns, if it is known already.
 
     References
     ----------
@@ -63,14 +61,18 @@ class NystromPrior(LowRankPrior):
     """
 
     rows: IntArray = field(kw_only=True)
-    row_covariance: Covariance = field(kw_only=True)
-    cross_covariance: CrossCovariance = field(kw_only=True)
+    blocks: tuple[Covariance, CrossCovariance] | None = field(default=None, kw_only=True)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # As in `GaussianPrior`: what holds all inputs, or distances, is bound again on demand.
+        return {**super().__getstate__(), "blocks": None}
 
     @cached_property
     def _columns(self) -> FloatArray:
         """``K[I, :]``; (m, n)."""
-        columns = self.row_covariance.fast_cross(self.kernel_theta, self.cross_covariance)
-        columns[:, self.rows] = self.row_covariance.matrix(self.kernel_theta)
+        of_rows, of_all = self.blocks or bind_rows(self.covariance, self.rows)
+        columns = of_rows.fast_cross(self.kernel_theta, of_all)
+        columns[:, self.rows] = of_rows.matrix(self.kernel_theta)
         return columns
 
     @cached_property
@@ -84,17 +86,28 @@ class NystromPrior(LowRankPrior):
         ------
         tuple of slice and ndarray of shape (r, m)
         """
-        yield slice(0, self.size), self._columns[self._row_root.pivots]
+        pivots = self._row_root.pivots
+        for columns in linalg.split_entries(self.size, len(pivots)):
+            yield columns, self._columns[:, columns][pivots]
 
     @cached_property
     def root(self) -> PivotedRoot:
         """``R = K[:, P] R_P'^-1`` for the pivots P among the rows I."""
         row_root = self._row_root
         # A product with the inverse is faster than a triangular solve.
-        columns = np.asfortranarray(self._columns[row_root.pivots])
-        transposed = linalg.lower_product(linalg.lower_inverse(row_root.triangle), columns)
-        transposed[:, self.rows] = row_root.factor.T
-        return PivotedRoot(transposed.T.copy(order="F"), self.rows[row_root.pivots])
+        inverse = linalg.lower_inverse(row_root.triangle)
+        factor = np.empty((self.size, row_root.rank), order="F")
+        for columns, K in self.pivot_columns():
+            factor[columns] = linalg.lower_product(inverse, np.asfortranarray(K)).T
+        factor[self.rows] = row_root.factor
+        return PivotedRoot(factor, self.rows[row_root.pivots])
+
+
+def bind_rows(covariance: Covariance, rows: IntArray) -> tuple[Covariance, CrossCovariance]:
+    """Return covariances bound to some of the training rows, and to these and all of them."""
+    training = covariance.of_training
+    of_rows = training.of_inputs(rows)
+    return of_rows, of_rows.at_new(training.X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,20 +128,12 @@ class NystromGP(LatentGP):
 
     @cached_property
     def _blocks(self) -> tuple[Covariance, CrossCovariance]:
-        """Covariances bound to these rows, and to these and all rows."""
-        row_covariance = self.covariance.of_inputs(self.rows)
-        return row_covariance, row_covariance.at_new(self.covariance.X)
+        """See `bind_rows`."""
+        return bind_rows(self.covariance, self.rows)
 
     def prior_at(self, theta: FloatArray) -> NystromPrior:
         """p(f | theta), of low rank."""
-        row_covariance, cross_covariance = self._blocks
-        return NystromPrior(
-            self.covariance,
-            theta,
-            rows=self.rows,
-            row_covariance=row_covariance,
-            cross_covariance=cross_covariance,
-        )
+        return NystromPrior(self.covariance, theta, rows=self.rows, blocks=self._blocks)
 
 
 @dataclass(frozen=True, eq=False)

@@ -230,6 +230,10 @@ class Observations:
         """Draw targets of all rows for f of shape (n,); weights do not enter."""
         return self.likelihood.sample(self._at_rows(f), rng)
 
+    def draw_residuals(self, rng: np.random.Generator) -> FloatArray:
+        """Draw what the latent values of inputs have beyond f, which here is nothing; (n,)."""
+        return np.zeros(self.n_inputs)
+
     def _at_rows(self, f: FloatArray) -> FloatArray:
         """Return f + offset row by row, for f of shape (n,) or (n, m).
 
@@ -273,12 +277,8 @@ class Observations:
             return self._gaussian_moments(mean, var)
         if not self.has_repeats:
             return self.likelihood.tilted_moments(self.y, self._at_rows(mean), var)
-        alone = self._weights()[slice(None) if self.first is None else self.first] == 1.0
-        if self.first is not None:
-            alone &= np.diff(np.append(self.first, len(self))) == 1
         moments = np.empty((3, self.n_inputs))
-        own = np.flatnonzero(alone)
-        others = np.flatnonzero(~alone)
+        own, others = self._split_inputs()
         if len(own):
             plain = replace(self.of_inputs(own), weight=None)
             moments[:, own] = plain.tilted_moments(mean[own], var[own])
@@ -299,7 +299,22 @@ class Observations:
             return self.tilted_moments(mean, var).log_z
         if not self.has_repeats:
             return self.likelihood.log_predictive(self.y, self._at_rows(mean), var)
-        return self._tilt(mean, var).log_normalizer()
+        log_z = np.empty(self.n_inputs)
+        own, others = self._split_inputs()
+        if len(own):
+            plain = replace(self.of_inputs(own), weight=None)
+            log_z[own] = plain.log_normalizers(mean[own], var[own])
+        if len(others):
+            rest = self.of_inputs(others)
+            log_z[others] = rest._tilt(mean[others], var[others]).log_normalizer()
+        return log_z
+
+    def _split_inputs(self) -> tuple[IntArray, IntArray]:
+        """Return the positions of inputs with one row of weight one, and those of the others."""
+        alone = self._weights()[slice(None) if self.first is None else self.first] == 1.0
+        if self.first is not None:
+            alone &= np.diff(np.append(self.first, len(self))) == 1
+        return np.flatnonzero(alone), np.flatnonzero(~alone)
 
     def _gaussian_moments(self, mean: FloatArray, var: FloatArray) -> TiltedMoments:
         """Return `tilted_moments` for Gaussian noise: the rows of an input act as their mean."""

@@ -527,7 +527,7 @@ class GaussianPrior:
         left = linalg.solve_lower(triangle, np.asfortranarray(A), transpose=True)
         half = linalg.solve_lower(triangle, np.asfortranarray(S), transpose=True)
         square = linalg.solve_lower(triangle, np.asfortranarray(half.T), transpose=True)
-        return self.contract_columns(2.0 * linalg.product(left, B), -square)
+        return self.contract_columns(linalg.product(2.0 * left, B), -square)
 
     def contract_columns(self, A: FloatArray, S: FloatArray) -> FloatArray:
         """Sum of ``A_ij dK_ij / dtheta_r`` over pivots i and all j, plus that of S over two pivots.

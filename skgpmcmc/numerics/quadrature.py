@@ -59,6 +59,10 @@ _LEAST_SD = 1e-150
 _SINH_STEP = 0.08
 #: Step in standard deviations of a Gaussian, which has the error exp(-2 pi^2 / 0.5^2).
 _GAUSSIAN_STEP = 0.5
+#: Nodes around a mode, in standard deviations of a Gaussian there; 4e-18 of it lies beyond them.
+_GAUSSIAN_NODES = _GAUSSIAN_STEP * np.arange(-17.0, 18.0)
+#: Steps of Newton's method from the mean to such a mode.
+_MODE_STEPS = 2
 #: Largest a, in standard deviations: with it c + a sinh(u) is nearly linear between the edges.
 _MOST_SINH_SCALE = 20.0
 #: Nodes that no term needs within the resolution of double precision; beyond, the result is NaN.
@@ -255,7 +259,7 @@ class TiltedDensities(NamedTuple):
     def log_normalizer(self) -> FloatArray:
         """Log of the integral over f; (n,), natural log."""
         log_z = np.full(self.mean.shape, np.nan)
-        for rows, _, nodes in self._blocks():
+        for rows, _, nodes in self._blocks(of_bend=_apply_gaussian_rule):
             log_z[rows] = nodes.log_z
         return log_z
 
@@ -322,16 +326,19 @@ class TiltedDensities(NamedTuple):
                 alpha[rows], beta[rows] = differentiate(block, nodes)
         return log_z, alpha, beta
 
-    def _blocks(self) -> Iterator[tuple[IntArray, _Block, _Nodes]]:
+    def _blocks(
+        self, of_bend: Callable[[_Block, Bend], _Nodes] | None = None
+    ) -> Iterator[tuple[IntArray, _Block, _Nodes]]:
         """Cut the valid points into blocks of bounded memory; yields indices, points and nodes.
 
-        Nodes are NaN where double precision cannot resolve the integrand.
+        Nodes are NaN where double precision cannot resolve the integrand. `of_bend` is the rule for
+        terms with a `Bend`.
         """
         density, shape, y, mean, var, power = self
         legal = np.flatnonzero(np.isfinite(mean) & np.isfinite(var) & (var >= 0.0))
         power = np.ones(len(mean)) if power is None else power
         rules: dict[type[Shape], Callable[[_Block, Any], _Nodes]] = {
-            Bend: _apply_sinh_rule,
+            Bend: of_bend or _apply_sinh_rule,
             Cuts: _apply_panel_rule,
             Ceiling: _apply_ceiling_rule,
         }
@@ -529,6 +536,28 @@ def _cut_around_peaks(block: _Block, edges: FloatArray) -> FloatArray:
 def _legendre_rule(n: int) -> tuple[FloatArray, FloatArray]:
     """Nodes and weights of the Gauss-Legendre rule on [-1, 1]."""
     return np.polynomial.legendre.leggauss(n)
+
+
+def _apply_gaussian_rule(block: _Block, bend: Bend) -> _Nodes:
+    """Return equally spaced nodes around a mode that two of Newton's steps find.
+
+    They suffice where the integrand is nearly Gaussian; elsewhere `_apply_sinh_rule` has more. The
+    error of all nodes is about the square of that of every other node.
+    """
+    mode = np.zeros_like(block.sd)
+    for _ in range(_MODE_STEPS):
+        d1, d2 = block.slopes(mode)
+        precision = 1.0 + block.sd**2 * np.maximum(-d2, 0.0)
+        mode = mode + (block.sd * d1 - mode) / precision
+    scale = 1.0 / np.sqrt(precision)
+    x = mode[:, None] + scale[:, None] * _GAUSSIAN_NODES
+    nodes = _Nodes.of(block, x, np.ones(1), _GAUSSIAN_STEP * scale)
+    good = _agrees_with_half(nodes) & _vanishes_at_ends(nodes)
+    if good.all():
+        return nodes
+    rows = np.flatnonzero(~good)
+    others = _apply_sinh_rule(block.of(rows), Bend(*(part[rows] for part in bend)))
+    return _Nodes.joined([(np.flatnonzero(good), nodes.of_rows(good)), (rows, others)], len(good))
 
 
 def _apply_sinh_rule(block: _Block, bend: Bend) -> _Nodes:

@@ -101,6 +101,11 @@ def pointwise_log_lik(
     return (log_lik + shift)[..., given.row_of] * given.weight
 
 
+def have_joint_rows(model: LatentGP) -> bool:
+    """Whether some rows are dependent given f: they share a residual that is not part of f."""
+    return model.has_residuals and model.observations.has_repeats
+
+
 class PointwiseDensities(NamedTuple):
     """Log densities of given rows at each draw; each (n_chains, n_draws, n_given).
 
@@ -125,7 +130,19 @@ class Averages(NamedTuple):
 def latent_densities(
     model: LatentGP, draws: Draws, given: GivenRows, label: float | None = None
 ) -> PointwiseDensities:
-    """Return log densities given f, for "psis"; see `integrated_densities`."""
+    """Return log densities given f, for "psis"; see `integrated_densities`.
+
+    Raises
+    ------
+    ValueError
+        If rows are dependent given f.
+    """
+    if have_joint_rows(model):
+        raise ValueError(
+            'loo: method="psis" needs rows that are independent given f, and with '
+            'covariance="inducing" rows with equal inputs, or with weights, are not: use '
+            'method="integrated".'
+        )
     observed = pointwise_log_lik(model, draws, given)
     if label is None:
         return PointwiseDensities(observed, observed, observed)

@@ -33,6 +33,7 @@ SETTINGS = {
     "n_draws": 13,
     "target_ess": None,
 }
+FIXED = ConstantKernel(1.0, "fixed") * Matern(0.3, "fixed", nu=0.5)
 TARGETS = {
     BayesianGPClassifier: (SIGNAL + 0.3 * RNG.standard_normal(N) > 0.8).astype(int),
     BayesianGPRegressor: SIGNAL + 0.3 * RNG.standard_normal(N),
@@ -100,8 +101,49 @@ def test_several_latent_functions_are_refused():
         BayesianGPClassifier(**SETTINGS, multi_class="softmax").fit(X, y)
 
 
+def test_rows_that_share_a_residual_have_no_log_likelihoods_given_f():
+    twice = np.concatenate([X[:12], X[:4]])
+    y = np.arange(16) % 2
+    with short_chains(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BayesianGPClassifier(**{**SETTINGS, "kernel": FIXED, "n_inducing": 3})
+        model.fit(twice, y)
+    with pytest.raises(ValueError, match=r'"psis" needs rows .* use method="integrated"'):
+        model.loo("psis")
+    assert np.isfinite(model.loo().elpd)
+    groups = model.to_arviz(posterior_predictive=True).children
+    assert "log_likelihood" not in groups
+    assert set(np.unique(groups["posterior_predictive"]["y"])) == {0, 1}
+    assert "log_likelihood" in fitted(BayesianGPClassifier).to_arviz().children
+
+
+def test_fit_with_a_checkpoint_has_the_same_draws(tmp_path):
+    plain, resumed = (
+        fitted(BayesianGPClassifier, checkpoint=path, n_chains=1)
+        for path in (None, tmp_path / "chains")
+    )
+    assert_array_equal(resumed.theta_samples_, plain.theta_samples_)
+
+
+def test_new_targets_of_training_rows_contain_their_residuals():
+    with short_chains(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        quiet = {"kernel": FIXED, "alpha": 1e-6, "noise": "known", "normalize_y": False}
+        model = BayesianGPRegressor(**{**SETTINGS, **quiet, "n_inducing": 1, "n_draws": 200})
+        model.fit(X, np.zeros(N))
+    new = model.to_arviz(posterior_predictive=True)["posterior_predictive"]["y"].to_numpy()
+    expected = model.predict(X, return_std=True)[1]
+    assert expected.max() > 0.5
+    some = expected > 0.1  # the residual of the inducing input itself is zero
+    assert some.sum() == N - 1
+    assert np.abs(new.std(axis=(0, 1))[some] / expected[some] - 1.0).max() < 0.3
+
+
 def test_warning_says_where_the_exact_covariance_is_as_cheap():
     line = {"kernel": ConstantKernel() * RBF(2.0), "n_inducing": 18}
     model = BayesianGPClassifier(**{**SETTINGS, **line})
-    with short_chains(), pytest.warns(UserWarning, match=r"not needed here: \d+ inputs determine"):
+    with (
+        short_chains(),
+        pytest.warns(UserWarning, match=r"may not be needed: \d+ inputs determine"),
+    ):
         model.fit(X[:, :1], TARGETS[BayesianGPClassifier])

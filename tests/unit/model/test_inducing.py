@@ -1,6 +1,7 @@
 """The approximation by inducing inputs, against its dense formulas."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,11 +10,22 @@ from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc.approximations import EP, Exact
+from skgpmcmc.approximations.whitened import WhitenedApproximation
 from skgpmcmc.hyperposterior.rows import order_farthest_first
+from skgpmcmc.importance.left_out import DensityQuery, FittedPosterior
 from skgpmcmc.kernels import On
 from skgpmcmc.likelihoods import Gaussian, Poisson, Probit, StudentT
-from skgpmcmc.model import LatentGP, Observations, default_hyperprior, make_covariance
-from skgpmcmc.model.inducing import BlurredObservations, InducingGP, with_inducing_inputs
+from skgpmcmc.model import (
+    ExtraTargets,
+    LatentGP,
+    Observations,
+    default_hyperprior,
+    make_covariance,
+)
+from skgpmcmc.model.covariance import Covariance
+from skgpmcmc.model.inducing import BlurredObservations, with_inducing_inputs
+from skgpmcmc.model.terms import TermsCovariance, list_terms
+from skgpmcmc.storage.archive import from_arrays, to_arrays
 
 from ...helpers import finite_difference, in_one_test, relative_error
 
@@ -56,6 +68,17 @@ def dense(model, theta):
     K = model.covariance.matrix(theta[: len(model.covariance.start)])
     columns = K[:, model.rows]
     return K, columns @ np.linalg.solve(K[np.ix_(model.rows, model.rows)], columns.T)
+
+
+class FixedCovariance(Covariance):
+    """A matrix as the covariance, whatever theta."""
+
+    def __init__(self, K):
+        super().__init__(C * Matern([1.0, 1.0], nu=0.5), np.zeros((len(K), 2)))
+        self.K = K
+
+    def matrix(self, theta):
+        return self.K.copy(order="F")
 
 
 @in_one_test("name", KERNELS)
@@ -130,7 +153,12 @@ def test_rows_of_an_input_share_its_residual():
     z = np.sqrt([0.8, 0.3]) * np.random.default_rng(0).standard_normal((400_000, 2)) + g
     expected = np.log(np.mean(norm.cdf(z[:, 0]) ** 2)), np.log(np.mean(norm.cdf(-z[:, 1])))
     assert_allclose(observed.by_input(g), expected, atol=3e-3)
-    assert_allclose(observed.by_input(np.column_stack([g, g]))[:, 1], observed.by_input(g))
+    columns = np.column_stack([g, g + 0.3, -g])
+    for weight in (None, np.array([1.0, 0.5, 2.5])):
+        own = BlurredObservations.of(replace(plain, weight=weight), observed.blur)
+        each = np.column_stack([own.by_input(column) for column in columns.T])
+        assert_allclose(own.by_input(columns), each, rtol=1e-12)
+        assert_allclose(own.totals(columns), each.sum(axis=0), rtol=1e-12)
     signs = np.mean([observed.sample(g, np.random.default_rng(i)) for i in range(4000)], axis=0)
     mean = 2.0 * norm.cdf(g / np.sqrt(1.0 + observed.blur)) - 1.0
     assert_allclose(signs, mean[[0, 0, 1]], atol=0.06)
@@ -158,25 +186,88 @@ def test_all_inputs_as_inducing_inputs_are_the_exact_model():
     assert one.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
 
 
-def test_fewer_inducing_inputs_are_taken_where_they_determine_f():
-    kernel = C * RBF()
-    covariance = make_covariance(kernel, np.linspace(0.0, 1.0, 50)[:, None])
+def test_inputs_are_added_where_fewer_determine_f_at_the_start():
+    line = np.linspace(0.0, 1.0, 50)[:, None]
+    covariance = make_covariance(C * RBF(), line[order_farthest_first(line)])
     law = Probit()
-    model = LatentGP(
-        covariance, Observations(law, np.ones(50)), default_hyperprior(covariance, law)
+    observed = Observations(law, np.ones(50))
+    model = with_inducing_inputs(
+        LatentGP(covariance, observed, default_hyperprior(covariance, law)), 20
     )
-    assert len(with_inducing_inputs(model, 40).rows) < 15
+    assert model.prior_at(covariance.start).rank < 15
+    assert len(model.rows) == 20
+    # The first pivots alone would leave large residuals at a short length-scale.
+    assert model.observations_at(np.array([0.0, np.log(0.1)])).blur.max() < 1e-3
 
 
-def test_subset_of_the_inputs_keeps_its_inducing_inputs():
-    model, theta = model_of("rbf")
-    inputs = np.concatenate([model.rows[2:5], np.setdiff1d(np.arange(N), model.rows)[:6]])
-    some = model.of_inputs(inputs)
-    assert isinstance(some, InducingGP)
-    assert_allclose(some.covariance.X[some.rows], X[model.rows[2:5]])
-    none = model.of_inputs(np.setdiff1d(np.arange(N), model.rows))
-    assert none.rows.tolist() == [0]
-    assert np.isfinite(EP().fit(none, theta).log_evidence)
+SOME = np.array([30, 2, 17, 5, 33, 21, 8, 12])
+
+
+@in_one_test("name", KERNELS)
+@in_one_test("law", LIKELIHOODS)
+def test_model_of_some_inputs_has_the_same_prior_and_a_gradient(name, law):
+    likelihood, approximation = LIKELIHOODS[law]
+    model, theta = model_of(name, likelihood)
+    some = model.of_inputs(SOME)
+    assert len(np.setdiff1d(model.rows, SOME)) > 0
+    prior = some.prior_at(theta)
+    assert some.find_small_rank() == prior.rank == M
+    assert_allclose(prior.K, model.prior_at(theta).K[np.ix_(SOME, SOME)], atol=1e-10)
+    blur = model.observations_at(theta).blur
+    assert_allclose(some.observations_at(theta).blur, blur[SOME], atol=1e-10)
+    assert_allclose(some.y, model.y[SOME])
+    fewer = pickle.loads(pickle.dumps(some)).of_inputs(np.array([4, 1]))
+    assert_allclose(fewer.observations_at(theta).blur, blur[SOME[[4, 1]]], atol=1e-10)
+    assert_allclose(fewer.y, model.y[SOME[[4, 1]]])
+    every = model.of_inputs(np.arange(N)[::-1])
+    assert_allclose(every.observations_at(theta).blur, blur[::-1], atol=1e-10)
+    precise = approximation.with_tolerance()
+    gradient = precise.fit_with_gradient(some, theta).gradient
+    slopes = finite_difference(lambda t: precise.fit(some, t).log_evidence, theta)
+    assert relative_error(gradient, slopes) < 1e-5
+
+
+def test_terms_of_a_sum_are_those_of_fitc():
+    model, theta = model_of("columns", Gaussian(0.4))
+    K, Q = dense(model, theta)
+    S = Q + np.diag((K - Q).diagonal() + 0.4**2)
+    sites = Exact().fit(model, theta).q.sites
+    X_new = np.random.default_rng(3).uniform(-1.5, 1.5, (5, 2))
+    at = K[np.ix_(model.rows, model.rows)]
+    for term, own in list_terms(model.covariance):
+        terms = TermsCovariance(model.covariance, [(term, own)])
+        prior = replace(model, covariance=terms).prior_at(theta)
+        mean, var = WhitenedApproximation(prior, sites).conditional().predict(X_new)
+        cross = term.cross(theta[own], X_new)
+        Q_cross = K[:, model.rows] @ np.linalg.solve(at, cross[model.rows])
+        assert_allclose(mean[:, 0], Q_cross.T @ np.linalg.solve(S, model.y), atol=1e-9)
+        explained = np.diag(Q_cross.T @ np.linalg.solve(S, Q_cross))
+        assert_allclose(var, term.diagonal(theta[own], X_new) - explained, atol=1e-9)
+
+
+def test_left_out_rows_leave_the_prior_as_it_is():
+    # A large variance and wrong labels at two inducing inputs: EP is fitted again without them.
+    model, _ = model_of("matern")
+    theta = np.array([5.0, 1.0, 1.5])
+    y = np.sign(X[:, 0] + 0.3 * X[:, 1])
+    rows = model.rows[[1, 3]]
+    y[rows] *= -1.0
+    model = model.with_observations(y=y)
+    out = DensityQuery(rows, np.zeros(2), ExtraTargets(y[rows], np.ones(2)))
+    found = FittedPosterior.at(model, theta, EP()).log_density_given(out)
+    precise = EP().with_tolerance()
+    whole = precise.fit(model, theta).log_evidence
+    K, Q = dense(model, theta)
+    S = Q + np.diag((K - Q).diagonal())
+    for row, value in zip(rows, found, strict=True):
+        left = np.delete(np.arange(N), row)
+        plain = LatentGP(
+            FixedCovariance(S[np.ix_(left, left)]),
+            model.observations.of_inputs(left),
+            model.hyperprior,
+        )
+        without = precise.fit(plain, theta).log_evidence
+        assert value == pytest.approx(whole - without, abs=0.02)
 
 
 def test_pickle_has_no_matrices_and_the_same_target():
@@ -186,6 +277,17 @@ def test_pickle_has_no_matrices_and_the_same_target():
     exact = LatentGP(model.covariance, model.observations, model.hyperprior)
     assert len(stored) < len(pickle.dumps(exact)) + 1000
     assert EP().fit(pickle.loads(stored), theta).log_evidence == expected
+
+
+def test_states_travel_without_matrices_and_inputs():
+    model, theta = model_of("columns")
+    state = model.state_at(theta, model.prior_at(theta).sample(np.random.default_rng(0)))
+    stored = pickle.dumps(state.prior)
+    exact = LatentGP(model.covariance, model.observations, model.hyperprior)
+    assert len(stored) < len(pickle.dumps(exact.prior_at(theta))) + 1000
+    assert_allclose(pickle.loads(stored).whiten(state.f), state.prior.whiten(state.f), rtol=1e-10)
+    archived = to_arrays(state, model)
+    assert_allclose(from_arrays(archived, model).prior.root.factor, state.prior.root.factor)
 
 
 def test_many_values_of_theta_do_not_pile_up():

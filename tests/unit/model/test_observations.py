@@ -537,3 +537,18 @@ class TestRowsAndInputs:
         for own, whole in pairs:
             for part, all_parts in zip(own, whole, strict=True):
                 assert_allclose(part, all_parts[inputs], rtol=1e-8, atol=1e-10)
+
+
+@in_one_test("likelihood", [Logit(), Probit(), Poisson(), NegativeBinomial()])
+def test_log_normalizers_alone_equal_those_of_the_moments(likelihood):
+    rng = np.random.default_rng(0)
+    n = 400
+    signs = likelihood.name in ("logit", "probit")
+    y = np.sign(rng.standard_normal(n)) if signs else rng.poisson(np.exp(rng.uniform(0, 4, n)))
+    # From variances of zero to Gaussians far wider than the likelihood, far from its maximum.
+    mean = 3.0 * rng.standard_normal(n)
+    var = np.append(np.zeros(20), np.exp(rng.uniform(-12.0, 5.0, n - 20)))
+    weight = np.where(rng.uniform(size=n) < 0.5, 1.0, 1.7)
+    observed = Observations(likelihood, y.astype(float), weight=weight)
+    expected = observed.tilted_moments(mean, var).log_z
+    assert_allclose(observed.log_normalizers(mean, var), expected, rtol=1e-9, atol=1e-9)
