@@ -64,14 +64,14 @@ def counts() -> tuple[Any, pd.DataFrame]:
 
 def presence() -> tuple[Any, pd.DataFrame]:
     """Frogs at 212 sites: a function of place, and linear effects of standardized covariates."""
-    sites = load_table("DAAG", "frogs")
-    present = sites.pop("pres.abs") == 1
-    sites["distance"] = np.log(sites["distance"])
+    frogs = load_table("DAAG", "frogs")
+    place = ["northing", "easting"]
+    covariates = ["altitude", "distance", "NoOfPools", "avrain", "meanmin", "meanmax"]
+    sites = frogs[place + covariates].assign(distance=np.log(frogs["distance"]))
     sites = (sites - sites.mean()) / sites.std()
-    kernel = C * On(Matern(nu=1.5), ["northing", "easting"]) + On(
-        Linear(), ["altitude", "distance", "NoOfPools", "avrain", "meanmin", "meanmax"]
-    )
-    return BayesianGPClassifier(kernel, random_state=0).fit(sites, present), sites
+    kernel = C * On(Matern(nu=1.5), place) + On(Linear(), covariates)
+    model = BayesianGPClassifier(kernel, random_state=0)
+    return model.fit(sites, frogs["pres.abs"] == 1), sites
 
 
 def fingerprints() -> tuple[Any, pd.DataFrame]:

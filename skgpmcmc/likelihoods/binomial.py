@@ -105,6 +105,10 @@ class SuccessLikelihood(Likelihood):
         """Return the likelihood of trials that are independent given f."""
         return self
 
+    def success_moments(self, mean: FloatArray, var: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return probabilities of a success, and of two in two trials, over f ~ N(mean, var)."""
+        return self.one.probability_moments(mean, var)
+
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean and variance of one trial over f ~ N(mean, var)."""
         p = np.exp(self.one.log_predictive(1.0, mean, var))
@@ -321,6 +325,11 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
     def without_overdispersion(self) -> Binomial:
         """Return the likelihood of trials with the probability Phi(f)."""
         return Binomial(trials=self.trials)
+
+    def success_moments(self, mean: FloatArray, var: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """See `SuccessLikelihood`; E p^2 of a beta distribution is mu (s mu + 1) / (s + 1)."""
+        first, square = super().success_moments(mean, var)
+        return first, (self.precision * square + first) / (self.precision + 1.0)
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log probability of the successes."""

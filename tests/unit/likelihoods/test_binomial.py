@@ -122,6 +122,18 @@ def test_distribution_function_of_counts_adds_up_their_probabilities(likelihood)
         assert_allclose(likelihood.predictive_cdf(y + 0.5, mean, var), total, atol=1e-6)
 
 
+@in_one_test(
+    "likelihood",
+    [Binomial(), Binomial("logit"), BetaBinomial(0.7), RepeatedTrials(PsychometricProbit(0.5))],
+)
+def test_probabilities_of_success_are_those_of_one_trial_and_of_two(likelihood):
+    mean, var = np.array([[-2.0, 0.4], [1.5, -7.0]]), np.array([[0.3], [2.0]])
+    found = likelihood.success_moments(mean, var)
+    for n, own in zip((1, 2), found, strict=True):
+        expected = likelihood.log_predictive(encode(n, n), mean, var)
+        assert_allclose(np.log(own), expected, rtol=1e-7)
+
+
 @in_one_test(("one", "link"), [(Probit(), "probit"), (Logit(), "logit")])
 def test_repeated_trials_of_plain_links_are_binomial(one, link):
     y, var = encode(np.array([0, 3, 9]), 9), np.array([0.3, 1.0, 4.0])
