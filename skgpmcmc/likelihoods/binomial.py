@@ -257,6 +257,14 @@ class RepeatedTrials(IndependentTrials):
     name: ClassVar[str] = "repeated_trials"
     log_concave: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        """Refuse what is no likelihood of two classes."""
+        if not isinstance(self.one, Bernoulli):
+            raise ValueError(
+                "one must be a likelihood of two classes, such as PsychometricProbit(guess=0.5); "
+                f"got {self.one!r}."
+            )
+
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Those of one trial."""

@@ -14,8 +14,8 @@ from .linalg import LOG_TWO_PI
 _ROOT_HALF = float(np.sqrt(0.5))
 #: Width times distance from zero below which an interval has constant density.
 _NARROW = 1e-6
-#: Width below which, and distance from zero beyond which, the variance inside does not matter: it is
-#: at most a quarter of the squared width, and one over the squared distance.
+#: Width below which, and distance from zero beyond which, the variance inside does not matter: it
+#: is at most a quarter of the squared width, and one over the squared distance.
 _THIN = 1e-4
 _FAR = 3e3
 

@@ -231,6 +231,12 @@ def test_unknown_link_is_refused():
         Binomial("cloglog")
 
 
+@in_one_test("one", [Binomial(), "probit"])
+def test_trials_without_two_classes_are_refused(one):
+    with pytest.raises(ValueError, match="one must be a likelihood of two classes"):
+        RepeatedTrials(one)
+
+
 def test_rows_keep_their_trials():
     likelihood = Binomial(trials=np.array([3.0, 5.0, 8.0]))
     some = likelihood.of_rows(np.array([2, 0]))
