@@ -24,7 +24,7 @@ from sklearn.model_selection import KFold
 
 from .common import load_results, plain, print_table, save
 from .development import load_table
-from .recipes import RECIPES, _field
+from .recipes import RECIPES, load_csv
 
 N_FOLDS = 5
 
@@ -90,7 +90,7 @@ class Twin:
 
 TWINS = {
     "counts": Twin(
-        lambda: _field("rongelap")["counts"],
+        lambda: load_csv("rongelap")["counts"],
         ["x", "y"],
         {"cov_function": "exponential", "likelihood": "poisson"},
         exposure="seconds",

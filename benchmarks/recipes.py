@@ -33,7 +33,8 @@ from .development import MissingSourceError, load_table
 C = ConstantKernel()
 
 
-def _field(name: str) -> pd.DataFrame:
+def load_csv(name: str) -> pd.DataFrame:
+    """The table of a file; the page of recipes says where it comes from."""
     path = data_folder() / "field" / f"{name}.csv"
     if not path.is_file():
         raise MissingSourceError(f"there is no {path}")
@@ -43,9 +44,9 @@ def _field(name: str) -> pd.DataFrame:
 # The page shows the functions from here on.
 
 
-def prevalence() -> tuple[Any, pd.DataFrame]:
+def prevalence():
     """Infected among examined people of 197 villages: a function of place and one of elevation."""
-    villages = _field("loaloa")
+    villages = load_csv("loaloa")
     places = villages[["longitude", "latitude", "elevation"]]
     kernel = C * On(Matern(nu=1.5), ["longitude", "latitude"]) + C * On(RBF(), "elevation")
     model = BayesianGPBinomialRegressor(kernel, likelihood="binomial_logit", random_state=0)
@@ -53,28 +54,28 @@ def prevalence() -> tuple[Any, pd.DataFrame]:
     return model, villages
 
 
-def counts() -> tuple[Any, pd.DataFrame]:
+def counts():
     """Radioactive decays at 157 places of an island, each counted for a time of its own."""
-    island = _field("rongelap")
+    island = load_csv("rongelap")
     kernel = C * On(Matern(nu=0.5), ["x", "y"])
     model = BayesianGPPoissonRegressor(kernel, random_state=0)
     model.fit(island[["x", "y"]], island["counts"], exposure=island["seconds"])
     return model, island
 
 
-def presence() -> tuple[Any, pd.DataFrame]:
+def presence():
     """Frogs at 212 sites: a function of place, and linear effects of standardized covariates."""
-    sites = load_table("DAAG", "frogs")
-    present = sites.pop("pres.abs") == 1
-    sites["distance"] = np.log(sites["distance"])
+    frogs = load_table("DAAG", "frogs")
+    place = ["northing", "easting"]
+    covariates = ["altitude", "distance", "NoOfPools", "avrain", "meanmin", "meanmax"]
+    sites = frogs[place + covariates].assign(distance=np.log(frogs["distance"]))
     sites = (sites - sites.mean()) / sites.std()
-    kernel = C * On(Matern(nu=1.5), ["northing", "easting"]) + On(
-        Linear(), ["altitude", "distance", "NoOfPools", "avrain", "meanmin", "meanmax"]
-    )
-    return BayesianGPClassifier(kernel, random_state=0).fit(sites, present), sites
+    kernel = C * On(Matern(nu=1.5), place) + On(Linear(), covariates)
+    model = BayesianGPClassifier(kernel, random_state=0)
+    return model.fit(sites, frogs["pres.abs"] == 1), sites
 
 
-def fingerprints() -> tuple[Any, pd.DataFrame]:
+def fingerprints():
     """Log permeability of 165 molecules, from 1107 bits of their fingerprints."""
     molecules = load_table("modeldata", "permeability_qsar")
     permeability = np.log(molecules.pop("permeability"))
@@ -83,7 +84,7 @@ def fingerprints() -> tuple[Any, pd.DataFrame]:
     ), molecules
 
 
-def season() -> tuple[Any, pd.DataFrame]:
+def season():
     """Carbon dioxide in 120 months on Hawaii: a trend, and a yearly season that changes slowly."""
     months = load_table("Stat2Data", "CO2Hawaii").tail(120)
     year = pd.DataFrame({"year": months["Year"] + (months["Month"] - 0.5) / 12.0})
@@ -92,7 +93,7 @@ def season() -> tuple[Any, pd.DataFrame]:
     return BayesianGPRegressor(kernel, random_state=0).fit(year, months["CO2"]), year
 
 
-def threshold() -> tuple[Any, pd.DataFrame]:
+def threshold():
     """Right answers of children who listen to sounds in noise; a half is right by guessing."""
     children = load_table("MASS", "OME")
     coherent = children[children["Noise"] == "coherent"]
@@ -102,7 +103,7 @@ def threshold() -> tuple[Any, pd.DataFrame]:
     return model.fit(levels[["Loud"]], levels["Correct"], trials=levels["Trials"]), levels
 
 
-def mixture() -> tuple[Any, pd.DataFrame]:
+def mixture():
     """Particles in the air of Leeds on 266 winter days, and a mixture of four gases."""
     days = np.log(load_table("texmex", "winter")[::2])
     gases = ["NO", "NO2", "SO2", "O3"]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..kernels import Categorical
 from ..kernels.categorical import is_text, sort_levels
-from ..model.parts import has_part, list_parts
+from ..model.parts import find_category_columns, has_part
 from ._labels import check_labels
 
 #: Sorted levels of each column; those of columns without text are empty.
@@ -38,9 +38,8 @@ def number_text(kernel: Any, X: Any) -> tuple[Any, Levels | None]:
     if len(shape) != 2:
         return X, None  # the check of the estimator finds the wrong shape
     names = _list_names(X)
-    parts = [p for p in list_parts(kernel, shape[1], names) if isinstance(p.kernel, Categorical)]
     levels: list[tuple[str, ...]] = [()] * shape[1]
-    for k in sorted({column for part in parts for column in part.columns}):
+    for k in find_category_columns(kernel, shape[1], names):
         values = _take(X, k)
         if is_text(values):
             levels[k] = sort_levels(check_labels(_describe(k, names), values))

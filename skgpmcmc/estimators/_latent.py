@@ -89,7 +89,8 @@ class OneLatentFunction(BaseBayesianGP):
             Return the covariance matrix of the rows instead of their variances.
         terms : sequence of int, default=None
             Positions in the sum that the kernel is, from 0: moments are those of the sum of these
-            terms, such as of a trend, or of a function of space. None is the whole function.
+            terms, such as of a trend, or of a function of space. A sum on some of the columns,
+            ``On(k1 + k2, columns)``, has two terms. None is the whole function.
 
         Returns
         -------
@@ -129,7 +130,8 @@ class OneLatentFunction(BaseBayesianGP):
         """Posterior of the slopes of the linear terms of the kernel.
 
         Terms of a sum that are `skgpmcmc.kernels.Linear` or DotProduct, alone or times a constant,
-        and on all columns or by `On` on some, are linear in their columns.
+        and on all columns or by `On` on some, are linear in their columns. The sum may be within
+        `On`.
 
         Parameters
         ----------

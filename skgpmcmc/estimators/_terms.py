@@ -72,7 +72,8 @@ def find_linear_effects(
     if not linear:
         raise ValueError(
             f"linear_effects: kernel={covariance.kernel} has no linear term: add "
-            "skgpmcmc.kernels.Linear(), or On(Linear(), columns) for some of the columns."
+            "skgpmcmc.kernels.Linear(), or On(Linear(), columns) for some of the columns, to the "
+            "sum. A sum within a product is not taken apart: multiply it out."
         )
     found = []
     columns_of_rows: list[int] = []

@@ -426,8 +426,7 @@ def _probability_moments(
     Two trials of the same row, if `of_counts`; otherwise of two rows at the same input.
     """
     law = likelihood if of_counts else likelihood.without_overdispersion()
-    targets = (encode(1.0, 1.0), encode(2.0, 2.0))
-    return np.stack([np.exp(law.log_predictive(target, mean, var)) for target in targets])
+    return np.stack(law.success_moments(mean, var))
 
 
 def _deviance(k: np.ndarray, n: np.ndarray, p: np.ndarray, weight: np.ndarray) -> float:

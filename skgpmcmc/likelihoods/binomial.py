@@ -105,6 +105,10 @@ class SuccessLikelihood(Likelihood):
         """Return the likelihood of trials that are independent given f."""
         return self
 
+    def success_moments(self, mean: FloatArray, var: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return probabilities of a success, and of two in two trials, over f ~ N(mean, var)."""
+        return self.one.probability_moments(mean, var)
+
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:
         """Mean and variance of one trial over f ~ N(mean, var)."""
         p = np.exp(self.one.log_predictive(1.0, mean, var))
@@ -253,6 +257,14 @@ class RepeatedTrials(IndependentTrials):
     name: ClassVar[str] = "repeated_trials"
     log_concave: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        """Refuse what is no likelihood of two classes."""
+        if not isinstance(self.one, Bernoulli):
+            raise ValueError(
+                "one must be a likelihood of two classes, such as PsychometricProbit(guess=0.5); "
+                f"got {self.one!r}."
+            )
+
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """Those of one trial."""
@@ -321,6 +333,11 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
     def without_overdispersion(self) -> Binomial:
         """Return the likelihood of trials with the probability Phi(f)."""
         return Binomial(trials=self.trials)
+
+    def success_moments(self, mean: FloatArray, var: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """See `SuccessLikelihood`; E p^2 of a beta distribution is mu (s mu + 1) / (s + 1)."""
+        first, square = super().success_moments(mean, var)
+        return first, (self.precision * square + first) / (self.precision + 1.0)
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log probability of the successes."""

@@ -38,7 +38,7 @@ class CensoredGaussian(Gaussian):
         Known noise variance of each training row, which is added as well.
     low, high : ndarray of shape (n,), or float, default=inf and -inf
         Ends of the interval of each training row, or of all of them; they may be infinite. No
-        target is inside if `low` is above `high`, as by default.
+        target is inside if `low` is not below `high`, as by default.
 
     Notes
     -----
@@ -74,7 +74,7 @@ class CensoredGaussian(Gaussian):
     def is_censored(self, y: FloatArray) -> BoolArray:
         """Return which targets are inside the intervals of their rows; the shape of y."""
         low, high = self._ends(y)
-        return np.asarray((low <= y) & (y <= high))
+        return np.asarray((low <= y) & (y <= high) & (low < high))
 
     def log_prob(self, y: FloatArray, f: FloatArray) -> FloatArray:
         """Log density of N(f, V) at y, or log probability of the interval."""
@@ -106,11 +106,8 @@ class CensoredGaussian(Gaussian):
             return exact
         censored = self.is_censored(y)
         interval, sd = self._intervals(censored, f, self.variance(y))
-        h0, h1, h2, h3 = interval.moments(4)
         share = (self.noise_scale / sd) ** 2
-        first = h2 - h0 - h1 * h0
-        second = h3 - 3.0 * h1 - 2.0 * (h2 * h0 - h0**2 - h1 * h0**2) - h1**2
-        slopes = share * h1, share * first / sd, share * second / sd**2
+        slopes = [share * slope / sd**k for k, slope in enumerate(interval.scale_slopes())]
         pairs = zip(exact, slopes, strict=True)
         return ParameterDerivatives(*(_replace_censored(censored, *pair) for pair in pairs))
 

@@ -178,7 +178,8 @@ class NegativeBinomial(Counts, OneScaleLikelihood):
         h = f - np.log(c)
         w = c / (k + c)
         v = k / (k + c)
-        return np.asarray(constant - k * _log_mixture(h, w, v) - y * _log_mixture(-h, v, w))
+        of_shape, of_count = _log_mixtures(h, w, v)
+        return np.asarray(constant - k * of_shape - y * of_count)
 
     def derivatives(self, y: FloatArray, f: FloatArray) -> Derivatives:
         """Return y - c p, -c p q and -c p q (q - p), c = y + shape, p + q = 1."""
@@ -253,25 +254,34 @@ class NegativeBinomial(Counts, OneScaleLikelihood):
         return expit(g), expit(-g), np.asarray(y + self.shape)
 
 
-def _log_mixture(h: FloatArray, w: FloatArray, v: FloatArray) -> FloatArray:
-    """Return log(v + w exp(h)) for v + w = 1."""
-    inside = np.minimum(h, _LARGEST_LOG_SHAPE)  # beyond, only w exp(h) matters
-    return _log_near_one(v + w * np.exp(inside), w * np.expm1(inside)) + (h - inside)
+def _log_mixtures(h: FloatArray, w: FloatArray, v: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return log(v + w exp(h)) and log(w + v exp(-h)) for v + w = 1."""
+    # Beyond, only one of the two parts matters.
+    inside = np.clip(h, -_LARGEST_LOG_SHAPE, _LARGEST_LOG_SHAPE)
+    growth = np.exp(inside)
+    excess = np.expm1(inside)
+    upper = _log_near_one(v + w * growth, w * excess) + np.maximum(h - inside, 0.0)
+    lower = _log_near_one(w + v / growth, -v * (excess / growth)) + np.maximum(inside - h, 0.0)
+    return upper, lower
 
 
 def _log_near_one(x: FloatArray, excess: FloatArray) -> FloatArray:
-    """Return log x, from the excess x - 1 where x is near one."""
-    near = np.abs(excess) < 0.5
-    return np.asarray(np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(x)))
+    """Return log x for x > 0, from the excess x - 1 where x is near one."""
+    # To first order in the rounding error of x, which log1p would not have, but it takes longer.
+    lost = np.where(np.abs(excess) < 0.5, excess - (x - 1.0), 0.0)
+    return np.asarray(np.log(x) + lost / x)
 
 
 def stirling_remainder(x: FloatArray | float) -> FloatArray:
     """``log Gamma(x) - [(x - 1/2) log x - x + log(2 pi) / 2]`` for x > 0."""
     x = np.asarray(x, dtype=float)
+    series = _sum_odd_powers(_STIRLING, 1.0 / np.maximum(x, _LARGE))
+    near = x < _LARGE
+    if not near.any():
+        return series
     small = np.minimum(x, _LARGE)
-    large = np.maximum(x, _LARGE)
     direct = gammaln(small) - ((small - 0.5) * np.log(small) - small + 0.5 * LOG_TWO_PI)
-    return np.where(x < _LARGE, direct, _sum_odd_powers(_STIRLING, 1.0 / large))
+    return np.where(near, direct, series)
 
 
 def digamma_remainder(x: FloatArray | float) -> FloatArray:
@@ -286,14 +296,18 @@ def digamma_remainder(x: FloatArray | float) -> FloatArray:
 def log_factorial_gap(y: FloatArray) -> FloatArray:
     """``y log c - y - log y!`` with c = max(y, 1), for y >= 0."""
     small = np.minimum(y, _LARGE)
-    large = np.maximum(y, _LARGE)
     direct = xlogy(small, np.maximum(small, 1.0)) - small - gammaln(small + 1.0)
     if not np.any(y >= _LARGE):  # the usual case; the series would take most of the time
         return np.asarray(direct)
-    series = -0.5 * LOG_TWO_PI - 0.5 * np.log(large) - stirling_remainder(large)
+    large = np.maximum(y, _LARGE)
+    series = -0.5 * LOG_TWO_PI - 0.5 * np.log(large) - _sum_odd_powers(_STIRLING, 1.0 / large)
     return np.where(y < _LARGE, direct, series)
 
 
 def _sum_odd_powers(coefficients: tuple[float, ...], x: FloatArray) -> FloatArray:
-    """``sum_j coefficients[j] x^(2 j + 1)``."""
-    return np.asarray(x * np.polynomial.polynomial.polyval(x * x, coefficients))
+    """``sum_j coefficients[j] x^(2 j + 1)``, by Horner's rule."""
+    square = x * x
+    total = coefficients[-1] * square
+    for coefficient in coefficients[-2:0:-1]:
+        total = (total + coefficient) * square
+    return np.asarray(x * (total + coefficients[0]))

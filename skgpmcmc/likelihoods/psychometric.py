@@ -133,6 +133,15 @@ class PsychometricProbit(MixedWithConstant, Bernoulli):
             total += np.exp(self.log_prob(y, f)) * self.derivatives(y, f).first ** 2
         return total
 
+    def probability_moments(
+        self, mean: FloatArray, var: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """See `Bernoulli`; both follow from those of Phi(f)."""
+        rest = 1.0 - self.guess - self.lapse
+        first, square = self.part.probability_moments(mean, var)
+        cross = 2.0 * self.guess * rest * first
+        return self.guess + rest * first, self.guess**2 + cross + rest**2 * square
+
     def sample(self, f: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Draw +1.0 with probability g + (1 - g - l) Phi(f), else -1.0."""
         p = np.exp(self.log_prob(np.asarray(1.0), f))

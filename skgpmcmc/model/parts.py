@@ -78,6 +78,15 @@ def has_part(kernel: Any, kind: type[Kernel]) -> bool:
     return any(has_part(part, kind) for part in parts if part is not None)
 
 
+def find_category_columns(
+    kernel: Kernel, n_features: int, feature_names: Sequence[str] | None = None
+) -> list[int]:
+    """Return the sorted columns that parts of a kernel take as categories."""
+    parts = list_parts(kernel, n_features, feature_names)
+    own = (part.columns for part in parts if isinstance(part.kernel, Categorical))
+    return sorted({column for columns in own for column in columns})
+
+
 def owner_of(kernel: Kernel, name: str) -> tuple[Kernel, str]:
     """Return the part of a kernel that owns a hyper-parameter, and its name in this part."""
     path, _, own_name = name.rpartition("__")

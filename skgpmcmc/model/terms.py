@@ -9,19 +9,28 @@ from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Kernel,
 
 from .._typing import FloatArray, IntArray
 from ..kernels import Linear, On
-from .composite import SumOfCovariances
-from .covariance import Covariance, CrossCovariance
+from .composite import CovarianceOnColumns, SumOfCovariances
+from .covariance import Covariance, CrossCovariance, make_covariance
 
 #: A term of a sum, and where its hyper-parameters stand in those of the sum.
 Term = tuple[Covariance, slice]
 
 
 def list_terms(covariance: Covariance, start: int = 0) -> list[Term]:
-    """Return the terms of a sum, those of sums within it included; a single one if it is none."""
-    if not isinstance(covariance, SumOfCovariances):
-        return [(covariance, slice(start, start + len(covariance.start)))]
-    first, second = covariance.parts
-    return [*list_terms(first, start), *list_terms(second, start + len(first.start))]
+    """Return the terms of a sum, those of sums within it included; a single one if it is none.
+
+    The sum may be on some of the columns, ``On(k1 + k2, columns)``, as each of its terms then is.
+    """
+    if isinstance(covariance, SumOfCovariances):
+        first, second = covariance.parts
+        return [*list_terms(first, start), *list_terms(second, start + len(first.start))]
+    on = covariance.kernel
+    if isinstance(covariance, CovarianceOnColumns) and isinstance(on, On):
+        inner = list_terms(covariance.part, start)
+        kernels = [On(term.kernel, on.columns, on.feature_names) for term, _ in inner]
+        bound = (make_covariance(kernel, covariance.X) for kernel in kernels)
+        return [(term, own) for term, (_, own) in zip(bound, inner, strict=True)]
+    return [(covariance, slice(start, start + len(covariance.start)))]
 
 
 def is_linear(kernel: Kernel) -> bool:

@@ -14,6 +14,10 @@ from .linalg import LOG_TWO_PI
 _ROOT_HALF = float(np.sqrt(0.5))
 #: Width times distance from zero below which an interval has constant density.
 _NARROW = 1e-6
+#: Width below which, and distance from zero beyond which, the variance inside does not matter: it
+#: is at most a quarter of the squared width, and one over the squared distance.
+_THIN = 1e-4
+_FAR = 3e3
 
 
 class NormalInterval(NamedTuple):
@@ -28,6 +32,7 @@ class NormalInterval(NamedTuple):
     nearest: FloatArray  # absolute value of t
     log_scaled: FloatArray  # log mass + t^2 / 2
     narrow: BoolArray  # whether the density is constant between the points
+    concentrated: BoolArray  # whether the variable is all but known, given that it is inside
 
     @classmethod
     def of(cls, low: FloatArray, high: FloatArray, width: FloatArray) -> NormalInterval:
@@ -50,7 +55,8 @@ class NormalInterval(NamedTuple):
                 log_scaled = np.where(narrow, thin, log_scaled)
             # Beyond 1e154 squares are infinite and their differences NaN: the mass is zero.
             log_scaled = np.where(np.isinf(tail * tail), -np.inf, log_scaled)
-        return cls(low, high, -tail, log_scaled, narrow)
+        concentrated = np.asarray((width < _THIN) | (tail < -_FAR))
+        return cls(low, high, -tail, log_scaled, narrow, concentrated)
 
     @property
     def log_mass(self) -> FloatArray:
@@ -84,10 +90,33 @@ class NormalInterval(NamedTuple):
         )
 
     def slopes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """First three derivatives of the log mass as the center of the normal variable moves."""
+        """First three derivatives of the log mass as the center of the normal variable moves.
+
+        They are the mean, the variance minus one and the third cumulant inside.
+        """
         h0, h1, h2 = self.moments(3)
         second = np.minimum(h1 - h0 * h0, 0.0)  # positive by rounding alone
-        return h0, second, h2 - h0 - 3.0 * h0 * h1 + 2.0 * h0**3
+        third = h2 - h0 - 3.0 * h0 * h1 + 2.0 * h0**3
+        # Without a variance they are known, and the differences would be all rounding.
+        return (
+            h0,
+            np.where(self.concentrated, -1.0, second),
+            np.where(self.concentrated, 0.0, third),
+        )
+
+    def scale_slopes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Derivatives of the log mass, and of its first two `slopes`, in the log of the scale.
+
+        The slopes are those per unit of the center, which does not grow with the scale.
+        """
+        h0, h1, h2, h3 = self.moments(4)
+        first = h2 - h0 - h1 * h0
+        second = h3 - 3.0 * h1 - 2.0 * (h2 * h0 - h0**2 - h1 * h0**2) - h1**2
+        return (
+            h1,
+            np.where(self.concentrated, -2.0 * h0, first),
+            np.where(self.concentrated, 2.0, second),
+        )
 
 
 def _half_square_gap(a: FloatArray, b: FloatArray) -> FloatArray:

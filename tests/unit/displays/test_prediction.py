@@ -2,13 +2,15 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
+from sklearn.compose import make_column_transformer
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skgpmcmc import (
     BayesianGPBinomialRegressor,
@@ -18,6 +20,7 @@ from skgpmcmc import (
     BayesianGPRegressor,
 )
 from skgpmcmc.displays import PredictionDisplay
+from skgpmcmc.kernels import Categorical, On
 from skgpmcmc.likelihoods import BetaBinomial, Binomial
 
 from ...helpers import short_chains
@@ -144,6 +147,48 @@ def test_a_pipeline_is_drawn_in_the_units_of_its_input_and_by_names():
     assert display.observed is None
     assert display.ax_.get_xlabel() == "age"
     assert_drawn(display)
+
+
+SOIL = np.array(["sand", "clay", "sand", "peat"] * 5)
+#: Numbers of groups whose median is no group.
+GROUP = np.array([1, 1, 7, 9] * 5)
+BY_KIND = On(RBF(0.8, "fixed"), 0) + Categorical(1, 0.5, "fixed") + Categorical(2, 0.4, "fixed")
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, None])
+def test_levels_of_text_have_bars_and_other_columns_are_held_at_levels(library):
+    columns = {"depth": X[:, 0], "soil": SOIL, "group": GROUP}
+    rows = library(columns) if library else np.array([*columns.values()], dtype=object).T
+    with short_chains():
+        est = BayesianGPRegressor(**{**QUICK, "kernel": BY_KIND}).fit(rows, REAL)
+    display = PredictionDisplay.from_estimator(est, rows, REAL, feature=1, coverage=0.8)
+    assert_array_equal(display.grid, ["clay", "peat", "sand"])
+    asked = {"depth": np.full(3, np.median(X[:, 0])), "soil": display.grid, "group": np.ones(3)}
+    table = library(asked) if library else np.array([*asked.values()], dtype=object).T
+    mean, targets = est.predict(table, return_quantiles=ENDS)
+    assert_allclose(display.mean, mean)
+    assert_allclose(display.targets, targets)
+    assert_array_equal(display.observed[0][:4], [2, 0, 2, 1])
+    assert [text.get_text() for text in display.ax_.get_xticklabels()] == ["clay", "peat", "sand"]
+    bars = [path.vertices for path in display.target_band_.get_paths()]
+    assert_allclose(bars, [[[k, low], [k, high]] for k, (low, high) in enumerate(targets.T)])
+    along_depth = PredictionDisplay.from_estimator(est, rows, **ASKED)
+    asked = {"depth": GRID[:, 0], "soil": ["sand"] * 4, "group": [1.0] * 4}
+    table = library(asked) if library else np.array([*asked.values()], dtype=object).T
+    assert_allclose(along_depth.mean, est.predict(table))
+    of_numbers = PredictionDisplay.from_estimator(est, rows, feature=2)
+    assert_array_equal(of_numbers.grid, [1.0, 7.0, 9.0])
+    assert_array_equal(of_numbers.line_.get_xdata(), [0, 1, 2])
+
+
+def test_text_before_the_encoder_of_a_pipeline_is_held_at_its_most_frequent_level():
+    frame = pd.DataFrame({"depth": X[:, 0], "soil": SOIL})
+    encoder = make_column_transformer((OneHotEncoder(), ["soil"]), remainder="passthrough")
+    with short_chains():
+        pipeline = make_pipeline(encoder, BayesianGPRegressor(**QUICK)).fit(frame, REAL)
+    display = PredictionDisplay.from_estimator(pipeline, frame, **ASKED)
+    table = pd.DataFrame({"depth": GRID[:, 0], "soil": "sand"})
+    assert_allclose(display.mean, pipeline.predict(table))
 
 
 def test_it_is_drawn_on_given_axes_in_a_given_style(regressor):

@@ -102,6 +102,19 @@ def test_effects_are_those_of_bayesian_linear_regression(name):
     assert_allclose(per_sd["mean"], mean * X[LINEAR].std(ddof=0), rtol=1e-6)
 
 
+def test_terms_of_a_sum_on_columns_are_those_of_the_sum_of_kernels_on_columns(model):
+    """Also within one another, with positions that are relative to the outer columns."""
+    linear = On(FIXED["Linear"].kernel, [1, 0])
+    inside = On(On(SMOOTH + linear, ["sex", "age", "place"]), ["place", "age", "sex"])
+    other = gaussian(On(inside, ["sex", "place", "age"]) + ConstantKernel(1e-12, "fixed"))
+    for k in (0, 1):
+        own = other.latent_mean_and_variance(NEW, terms=[k])
+        assert_allclose(own, model.latent_mean_and_variance(NEW, terms=[k]), rtol=1e-6)
+    assert_allclose(other.linear_effects().loc[LINEAR], model.linear_effects(), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"sum \{0: On\(.*, 1: On\(.*Linear.*, 2: 1e-06\*\*2\}"):
+        other.latent_mean_and_variance(NEW, terms=[3])
+
+
 def test_effects_are_in_the_units_of_y_when_it_is_normalized():
     kernel = ConstantKernel() * On(RBF(), "place") + On(Linear(), LINEAR)
     walk = {**SETTINGS, "n_warmup": 100, "sampler": Marginal(moves="random_walk")}

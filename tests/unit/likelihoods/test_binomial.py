@@ -122,6 +122,18 @@ def test_distribution_function_of_counts_adds_up_their_probabilities(likelihood)
         assert_allclose(likelihood.predictive_cdf(y + 0.5, mean, var), total, atol=1e-6)
 
 
+@in_one_test(
+    "likelihood",
+    [Binomial(), Binomial("logit"), BetaBinomial(0.7), RepeatedTrials(PsychometricProbit(0.5))],
+)
+def test_probabilities_of_success_are_those_of_one_trial_and_of_two(likelihood):
+    mean, var = np.array([[-2.0, 0.4], [1.5, -7.0]]), np.array([[0.3], [2.0]])
+    found = likelihood.success_moments(mean, var)
+    for n, own in zip((1, 2), found, strict=True):
+        expected = likelihood.log_predictive(encode(n, n), mean, var)
+        assert_allclose(np.log(own), expected, rtol=1e-7)
+
+
 @in_one_test(("one", "link"), [(Probit(), "probit"), (Logit(), "logit")])
 def test_repeated_trials_of_plain_links_are_binomial(one, link):
     y, var = encode(np.array([0, 3, 9]), 9), np.array([0.3, 1.0, 4.0])
@@ -217,6 +229,12 @@ def test_tilted_moments_of_rows_at_one_input_are_those_by_panels():
 def test_unknown_link_is_refused():
     with pytest.raises(ValueError, match="link must be 'probit' or 'logit'; got 'cloglog'"):
         Binomial("cloglog")
+
+
+@in_one_test("one", [Binomial(), "probit"])
+def test_trials_without_two_classes_are_refused(one):
+    with pytest.raises(ValueError, match="one must be a likelihood of two classes"):
+        RepeatedTrials(one)
 
 
 def test_rows_keep_their_trials():

@@ -88,6 +88,36 @@ def test_far_intervals_keep_their_digits(sign):
         assert alone.alpha[0] == pytest.approx(half.derivatives(y, f).first[0], rel=1e-12)
 
 
+@in_one_test(
+    ("low", "high"),
+    [
+        (1.0, 1.0 + 1e-7),
+        (1.0, 1.0 + 1e-5),
+        (-2e-4, 1e-4),
+        (50.0, 50.0 + 3e-8),
+        (-300.0, -300.0 + 3e-7),
+        (4e3, np.inf),
+        (-np.inf, -1e4),
+        (1e8, 1e8 + 2.0),
+    ],
+)
+def test_thin_and_far_intervals_have_the_slopes_of_a_known_place(low, high):
+    """The variance inside is negligible: log p is that of a density, whose middle is the mean."""
+    own = CensoredGaussian(1.0, low=low, high=high)
+    y, f = np.array([low if np.isfinite(low) else high]), np.zeros(1)
+    place = own.derivatives(y, f).first[0]
+    assert low - 1e-9 * abs(y[0]) <= place <= high + 1e-3
+    assert_allclose(np.ravel(own.derivatives(y, f)[1:]), [-1.0, 0.0], atol=2e-7)
+    slopes = own.parameter_derivatives(y, f)
+    assert_allclose(slopes.first[0], -2.0 * place, rtol=2e-7)
+    assert_allclose(slopes.second[0], 2.0, rtol=1e-6)
+
+
+def test_an_interval_without_width_holds_no_target():
+    point = CensoredGaussian(0.7, low=0.3, high=0.3)
+    assert_array_equal(point.log_prob(0.3, F), Gaussian(0.7).log_prob(0.3, F))
+
+
 # --- rows with intervals of their own -------------------------------------------------------------
 
 N = 12

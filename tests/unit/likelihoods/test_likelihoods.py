@@ -8,8 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.integrate import quad
 from scipy.special import expit, ndtr
+from scipy.stats import norm
 
-from skgpmcmc.likelihoods import Likelihood, Logit, Probit
+from skgpmcmc.likelihoods import Bend, Likelihood, Logit, Probit, PsychometricProbit
+from skgpmcmc.likelihoods.bernoulli import Bernoulli
 
 from ...helpers import in_one_test
 
@@ -56,9 +58,9 @@ def test_predictions_of_both_classes_take_one_integral():
     n_evaluated = []
 
     class CountingLogit(Logit):
-        def log_prob(self, y, f):
-            n_evaluated.append(np.size(f))
-            return super().log_prob(y, f)
+        def log_predictive(self, y, mean, var):
+            n_evaluated.append(np.size(mean))
+            return super().log_predictive(y, mean, var)
 
     mean = np.linspace(-4.0, 4.0, 20)
     CountingLogit().log_predictive(np.where(mean > 0.0, -1.0, 1.0), mean, 2.0)
@@ -67,14 +69,25 @@ def test_predictions_of_both_classes_take_one_integral():
     assert sum(n_evaluated) == 2 * of_one > 0
 
 
-class AsymmetricLogit(Logit):
+class AsymmetricLogit(Bernoulli):
     """The classes are equally likely at f = 1."""
 
-    def log_prob(self, y, f):
-        return super().log_prob(y, f - 1.0)
+    name = "asymmetric_logit"
 
-    def slopes(self, y, f):
-        return super().slopes(y, f - 1.0)
+    def log_prob(self, y, f):
+        return Logit().log_prob(y, f - 1.0)
+
+    def derivatives(self, y, f):
+        return Logit().derivatives(y, f - 1.0)
+
+    def fisher_information(self, f):
+        return Logit().fisher_information(f - 1.0)
+
+    def sample(self, f, rng):
+        return Logit().sample(f - 1.0, rng)
+
+    def bend(self, y):
+        return Bend(np.asarray(1.0), np.asarray(6.0))
 
 
 def test_one_integral_suffices_for_an_asymmetric_link():
@@ -83,6 +96,18 @@ def test_one_integral_suffices_for_an_asymmetric_link():
     both = AsymmetricLogit().log_class_probabilities(mean, np.full(15, 0.5))
     expected = [AsymmetricLogit().log_predictive(y, mean, 0.5) for y in CLASSES]
     assert_allclose(both, expected, rtol=1e-11)
+
+
+@in_one_test("link", [Probit(), Logit(), AsymmetricLogit(), PsychometricProbit(0.3, 0.1)])
+def test_moments_of_the_probability_are_those_of_quadrature(link):
+    mean = np.array([[-9.0, -2.0], [0.3, 6.0]])
+    var = np.array([[1.2], [0.0]])
+    found = link.probability_moments(mean, var)
+    x, weight = np.polynomial.legendre.leggauss(400)
+    f = mean[..., None] + np.sqrt(var)[..., None] * (12.0 * x)
+    of_normal = 12.0 * weight * norm.pdf(12.0 * x)
+    for power, own in zip((1, 2), found, strict=True):
+        assert_allclose(own, link.probability(f) ** power @ of_normal, rtol=1e-9)
 
 
 def test_class_probabilities_by_two_integrals_equal_those_by_one():
@@ -332,7 +357,7 @@ class TestLogit:
 
 
 def test_error_names_a_likelihood_that_is_not_log_concave():
-    class Bumpy(Logit):
+    class Bumpy(AsymmetricLogit):
         name = "bumpy"
         log_concave = False
 
