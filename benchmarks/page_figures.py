@@ -419,7 +419,7 @@ def how_to_large_n(page):
             if len(known) > 1:
                 features = "1 feature" if d == "1" else f"{d} features"
                 words = f"{features}, length-scale {length}"
-                ax.plot(known.keys(), known.values(), f"o{line}", color=color, label=words)
+                ax.plot(list(known), list(known.values()), f"o{line}", color=color, label=words)
     ax.axline((1000, 1000), slope=1, color="0.5", lw=0.8)
     ax.annotate(
         "rank = rows", (2000, 2500), color="0.5", rotation=30, fontsize="small", va="bottom"
