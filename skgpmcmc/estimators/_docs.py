@@ -80,7 +80,7 @@ covariance : {"exact", "inducing"}, default="exact"
     (FITC): some inputs determine f at all others, up to independent residuals. The draws of f are
     then those of this part of f. Only with "pm", "marginal" and "ep". See :doc:`/how_to_large_n`.
 n_inducing : int, default=500
-    Most inputs that determine f, with ``covariance="inducing"``.
+    Number of inputs that determine f, with ``covariance="inducing"``; at most all.
 max_predict_draws : int, "auto" or None, default="auto"
     Maximum number of posterior draws in predictions, which `fit` selects. "auto" is 16 to 400, for
     a Monte Carlo error of probabilities below 0.005; None is all. See :doc:`/predictions`.

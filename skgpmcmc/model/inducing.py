@@ -205,7 +205,7 @@ class InducingGP(NystromGP):
         return BlurredObservations.of(super().observations_at(theta), self.blur_at(theta))
 
     def blur_at(self, theta: FloatArray) -> FloatArray:
-        """Variances of the residuals at theta, the diagonal of K - Q; (n,)."""
+        """Return the variances of the residuals at theta, the diagonal of K - Q; (n,)."""
         known = self._blurs.get(theta.tobytes())
         return self._keep_blur(super().prior_at(theta)) if known is None else known
 

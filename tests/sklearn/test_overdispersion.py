@@ -7,6 +7,7 @@ from skgpmcmc import BayesianGPCountRegressor, BayesianGPPoissonRegressor
 from skgpmcmc.estimators import _dispersion
 from skgpmcmc.estimators._dispersion import compare_with_poisson
 from skgpmcmc.likelihoods import Poisson
+from skgpmcmc.model.inducing import with_inducing_inputs
 from skgpmcmc.model.observations import Observations
 from skgpmcmc.samplers import PseudoMarginal
 
@@ -88,6 +89,14 @@ def test_gain_is_that_of_the_inputs_that_are_examined(monkeypatch):
     half, shape = compare_with_poisson(model, np.zeros(2))
     assert 0.0 < half < whole
     assert shape in _dispersion._SHAPES
+
+
+def test_inducing_inputs_take_no_part_in_the_comparison():
+    model = poisson_model(counts(0))
+    theta = model.start
+    assert compare_with_poisson(with_inducing_inputs(model, 3), theta) == compare_with_poisson(
+        model, theta
+    )
 
 
 @pytest.mark.filterwarnings("always")
