@@ -58,7 +58,8 @@ class Bernoulli(Likelihood):
 
         Returns
         -------
-        tuple of two ndarrays of the common shape
+        first, second : ndarray of the common shape
+            The two means.
         """
         mean, var = np.broadcast_arrays(mean, var)
         first = np.exp(self.log_predictive(1.0, mean, var))
