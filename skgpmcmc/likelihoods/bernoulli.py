@@ -20,6 +20,8 @@ _FAR_TAIL = -5.0
 _FRACTION_LEVELS = 40
 #: Least and largest probability that are told from 0 and 1.
 _PROBABILITIES = (1e-300, 1.0 - 1e-16)
+#: Values of f at which the probability of +1.0 has its limits.
+_FAR_ENDS = np.array([-700.0, 700.0])
 
 
 class Bernoulli(Likelihood):
@@ -58,13 +60,37 @@ class Bernoulli(Likelihood):
 
         Returns
         -------
-        tuple of two ndarrays of the common shape
+        tuple of two ndarrays
+            Of the common shape.
         """
         mean, var = np.broadcast_arrays(mean, var)
         first = np.exp(self.log_predictive(1.0, mean, var))
         given_success = self.tilted_densities(np.ones(mean.size), mean.ravel(), var.ravel(), None)
         again = given_success.average(lambda _, f: self.probability(f)[None])
         return first, first * again.reshape(mean.shape)
+
+    def probability_above(
+        self, threshold: FloatArray, mean: FloatArray, var: FloatArray
+    ) -> FloatArray:
+        """Return how probable it is over f ~ N(mean, var) that that of +1.0 is above a threshold.
+
+        Parameters
+        ----------
+        threshold, mean, var : ndarray, of shapes that broadcast
+            Thresholds between 0 and 1. A variance of zero is allowed.
+
+        Returns
+        -------
+        ndarray
+            Of the common shape. One or zero where no f brings the probability below the threshold,
+            or above.
+        """
+        least, most = self.probability(_FAR_ENDS)
+        at = self.latent_value(np.clip(threshold, least, most))
+        sd = np.maximum(np.sqrt(var), np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            above = np.where(threshold < least, 1.0, ndtr((mean - at) / sd))
+        return np.where(threshold >= most, 0.0, above)
 
     def log_class_probabilities(
         self, mean: FloatArray, var: FloatArray

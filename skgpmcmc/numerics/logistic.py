@@ -35,14 +35,14 @@ _AT_ONCE = 512
 
 
 class LogisticMeans(NamedTuple):
-    """Means over f ~ N(mean, var)."""
+    """The means over f ~ N(mean, var)."""
 
     log_mean: FloatArray  # natural log of that of s(f)
     mean_square: FloatArray  # that of s(f)^2
 
 
 def average_logistic(mean: FloatArray, var: FloatArray) -> LogisticMeans:
-    """Means of s(f) and of its square over f ~ N(mean, var), with relative errors below 1e-12.
+    """Return means of s(f) and of s(f)^2 over f ~ N(mean, var); relative errors are below 1e-12.
 
     Parameters
     ----------

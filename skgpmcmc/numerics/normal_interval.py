@@ -105,7 +105,7 @@ class NormalInterval(NamedTuple):
         )
 
     def scale_slopes(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Derivatives of the log mass, and of its first two `slopes`, in the log of the scale.
+        """Return derivatives of the log mass, and of two `slopes`, in the log of the scale.
 
         The slopes are those per unit of the center, which does not grow with the scale.
         """

@@ -45,8 +45,9 @@ from .summary import (
     moments_of_target,
 )
 
-#: New rows that are handled at once: this bounds the memory for their covariances.
-_ROW_BATCH = 1000
+#: New rows that are handled at once: this bounds the memory for their covariances. Functions of
+#: `Predictor.expectation` see all rows if there are no more.
+ROW_BATCH = 1000
 #: Share of a sum within which all places lie, as the sum is rounded.
 _NEARLY_ONE = 1.0 - 1e-9
 #: Most distances between new and training rows that are kept from one theta to the next (40 MB).
@@ -385,7 +386,7 @@ def split_into_batches(
     few = len(X_new) * len(covariance.X) <= _MAX_DISTANCES
     return [
         (rows, covariance.at_new(X_new[rows]) if few else X_new[rows])
-        for rows in (slice(i, i + _ROW_BATCH) for i in range(0, len(X_new), _ROW_BATCH))
+        for rows in (slice(i, i + ROW_BATCH) for i in range(0, len(X_new), ROW_BATCH))
     ]
 
 

@@ -116,6 +116,28 @@ def test_likelihood_of_a_single_trial_serves_counts():
         assert_array_equal(own.latent_samples_, plain.latent_samples_)
 
 
+def test_quantiles_of_probabilities_are_over_the_rates_of_lapses_too():
+    """Each draw has a rate of its own; the one that the chains start at is far from all of them."""
+    settings = {**QUICK, "sampler": "sa", "n_chains": 1, "n_warmup": 50, "max_predict_draws": None}
+    model = BayesianGPBinomialRegressor(
+        FIXED, likelihood=PsychometricProbit(0.1, 0.001), **settings
+    )
+    trials = np.full(len(X), 200.0)
+    with short_chains():
+        model.fit(X, np.rint(0.7 * trials), trials=trials)
+    # Given the odds o of a lapse, the probability of a success is 0.1 + 0.9 Phi(f) / (1 + o).
+    odds = np.exp(model.theta_samples_[0, :, -1:])
+    p = 0.1 + 0.9 * ndtr(model.latent_samples_[0]) / (1.0 + odds)
+    assert odds.min() > 0.01
+    mean, quantiles = model.predict(X, return_quantiles=[0.1, 0.9])
+    assert_allclose(mean, p.mean(axis=0), rtol=1e-3)
+    for own, probability in zip(quantiles, (0.1, 0.9), strict=True):
+        assert_allclose(np.mean(p <= own, axis=0), probability, atol=0.03)
+    for threshold in (0.05, 0.7, 0.999):
+        above = model.exceedance_proba(X, threshold)
+        assert_allclose(above, np.mean(p > threshold, axis=0), atol=0.01)
+
+
 def test_probabilities_average_those_of_the_latent_draws(fitted):
     p = ndtr(fitted.sample_latent(X, 4000, random_state=0))
     mean, std, quantiles = fitted.predict(X, return_std=True, return_quantiles=(0.1, 0.9))

@@ -206,6 +206,12 @@ def test_tilted_moments_of_beta_binomial_counts_are_those_by_panels(precision):
     assert_allclose(slopes, by_panels, rtol=1e-7, atol=1e-7)
 
 
+def test_information_of_many_beta_binomial_trials_is_in_proportion_to_the_precision_of_their_mean():
+    few, many = (BetaBinomial(30.0, trials=n).fisher_information(F) for n in (100.0, 5000.0))
+    of_mean = [(n / 50.0) ** 2 / stats.betabinom.var(n, 15.0, 15.0) for n in (100, 5000)]
+    assert_allclose(many / few, of_mean[1] / of_mean[0], rtol=1e-12)
+
+
 def test_one_beta_binomial_trial_is_a_bernoulli_one():
     mean, var = np.linspace(-30.0, 30.0, 41), np.geomspace(1e-8, 1e4, 41)
     for k, sign in ((0, -1.0), (1, 1.0)):

@@ -36,6 +36,14 @@ CASES = {
 SLOW = ("fractional poisson", "negative binomial", "ordinal")
 
 
+def test_large_negative_binomial_counts_keep_the_digits_of_their_log_probability():
+    """Near the mean it is a parabola, some of whose terms are a trillion times as large."""
+    size, step = 1e12, np.array([-1e-6, 0.0, 1e-6])
+    found = NegativeBinomial(size).log_prob(np.asarray(size), np.log(size) + step)
+    rounding = np.log(size) * np.finfo(float).eps / 1e-6  # of the step
+    assert_allclose(found - found[1], -0.25 * size * step**2, rtol=4.0 * rounding, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=[pytest.mark.statistical] * (c in SLOW)) for c in CASES]
 )

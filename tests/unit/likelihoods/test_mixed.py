@@ -55,6 +55,20 @@ def counts_of(likelihood, f):
 
 
 @in_one_test("likelihood", COUNTS)
+def test_parameter_derivatives_are_those_of_differences(likelihood):
+    start, step = np.array([p.start for p in likelihood.parameters]), 1e-5
+    for y in (0.0, 3.0):
+        found = likelihood.parameter_derivatives(y, F)
+        for k, shift in enumerate(step * np.eye(len(start))):
+            up, down = (likelihood.with_parameters(start + s) for s in (shift, -shift))
+            of_log_prob = up.log_prob(y, F) - down.log_prob(y, F)
+            assert_allclose(found.log_prob[k], of_log_prob / (2.0 * step), atol=1e-8)
+            pairs = zip(up.derivatives(y, F)[:2], down.derivatives(y, F)[:2], strict=True)
+            for own, (high, low) in zip(found[1:], pairs, strict=True):
+                assert_allclose(own[k], (high - low) / (2.0 * step), atol=1e-8)
+
+
+@in_one_test("likelihood", COUNTS)
 def test_probabilities_of_counts_are_those_of_a_mixture(likelihood):
     pi = PROBABILITY[likelihood.name]
     for y in (0.0, 1.0, 7.0):
