@@ -16,7 +16,6 @@ from skgpmcmc.importance.left_out import DensityQuery, FittedPosterior
 from skgpmcmc.kernels import On
 from skgpmcmc.likelihoods import Gaussian, Poisson, Probit, StudentT
 from skgpmcmc.model import (
-    ExtraTargets,
     LatentGP,
     Observations,
     default_hyperprior,
@@ -24,6 +23,7 @@ from skgpmcmc.model import (
 )
 from skgpmcmc.model.covariance import Covariance
 from skgpmcmc.model.inducing import BlurredObservations, with_inducing_inputs
+from skgpmcmc.model.observations import ExtraTargets
 from skgpmcmc.model.terms import TermsCovariance, list_terms
 from skgpmcmc.storage.archive import from_arrays, to_arrays
 
