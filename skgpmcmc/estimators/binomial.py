@@ -25,7 +25,6 @@ from ..likelihoods.binomial import (
     encode,
 )
 from ..model.kernels import default_kernel
-from ..prediction.predictor import ROW_BATCH
 from . import _validation as check
 from ._average import fit_average, kernels_to_average
 from ._data import (
@@ -41,12 +40,10 @@ from ._latent import OneLatentFunction
 from ._named import names_methods
 from ._parameters import ModelParameters
 from ._predictive import Curve, check_probabilities, unwrap_single
+from ._probability import find_exceedance, find_probability_quantiles
 
 #: Draws for quantiles of overdispersed numbers of successes.
 _MANY_DRAWS = 2000
-
-#: Steps that find a quantile of a probability, to within 1e-9.
-_BISECTIONS = 30
 #: Most trials of a row for quantiles that take the probabilities of all numbers of successes.
 _MOST_COUNTED = 1000
 
@@ -223,7 +220,8 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
                 results.append(np.sqrt(np.maximum(both - p * p, 0.0)))
             if return_quantiles is not None:
                 chosen = check_probabilities(return_quantiles)
-                results.append(self._probability_quantiles(X, chosen))
+                quantiles = find_probability_quantiles(self._predictor, X, chosen, self.n_jobs)
+                results.append(quantiles)
             return unwrap_single(results)
         n = self._trials(trials, len(X))
         results = [n * p]
@@ -310,29 +308,6 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
         proba = np.exp(self._predictor.log_predictive(candidates, X, self.n_jobs)).T
         return np.where(counts <= n[:, None], proba, 0.0)
 
-    def _probability_quantiles(self, X, probabilities):
-        """Posterior quantiles of the probability of a success, (k, m)."""
-        one = self._law().one
-        if not one.parameters:
-            return one.probability(self._latent_quantiles(X, probabilities))
-        # Draws differ in the probability that belongs to a value of f.
-        starts = range(0, len(X), ROW_BATCH)
-        parts = [self._bisect_probability(X[i : i + ROW_BATCH], probabilities) for i in starts]
-        return np.concatenate(parts, axis=1)
-
-    def _bisect_probability(self, X, probabilities):
-        """Quantiles of the probability of a success at a batch of rows."""
-        wanted = 1.0 - np.asarray(probabilities)[:, None]
-        low = np.zeros((len(wanted), len(X)))
-        high = np.ones_like(low)
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (low + high)
-            above = partial(_probability_above, thresholds=middle[..., None])
-            is_low = self._predictor.expectation(above, X, self.n_jobs) > wanted
-            low = np.where(is_low, middle, low)
-            high = np.where(is_low, high, middle)
-        return 0.5 * (low + high)
-
     def _quantiles_by_counting(self, probabilities, X, n):
         """Quantiles of numbers of successes in n trials (m,), from the probabilities of all."""
         if n.max() > _MOST_COUNTED:
@@ -364,8 +339,8 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
         """
         X = validate_rows_to_predict(self, X)
         value = np.asarray(check_in("threshold", threshold, "(0, 1)"))
-        above = partial(_probability_above, thresholds=value[None, None, None])
-        return self._predictor.expectation(above, X, self.n_jobs)[0]
+        thresholds = value[None, None, None]
+        return find_exceedance(self._predictor, X, thresholds, self.n_jobs)[0]
 
     def log_predictive_density(self, X, y, trials=None):
         """Log of the posterior predictive probability of each number of successes.
@@ -454,13 +429,6 @@ def _probability_moments(
     """
     law = likelihood if of_counts else likelihood.without_overdispersion()
     return np.stack(law.success_moments(mean, var))
-
-
-def _probability_above(
-    likelihood: SuccessLikelihood, mean: np.ndarray, var: np.ndarray, *, thresholds: np.ndarray
-) -> np.ndarray:
-    """Return the shares of f whose probability of a success is above thresholds (k, ...)."""
-    return likelihood.one.probability_above(thresholds, mean, var)
 
 
 def _deviance(k: np.ndarray, n: np.ndarray, p: np.ndarray, weight: np.ndarray) -> float:

@@ -12,6 +12,7 @@ from sklearn.callback import with_callbacks
 from .._params import check_choice
 from ..likelihoods import BERNOULLI_LIKELIHOODS
 from ..likelihoods.base import Likelihood
+from ..likelihoods.bernoulli import Bernoulli
 from ..likelihoods.softmax import Softmax
 from ..model.kernels import default_kernel
 from ..run.diagnostics import diagnose
@@ -32,6 +33,7 @@ from ._latent import LatentClassifier
 from ._named import names_methods
 from ._parameters import ModelParameters
 from ._predictive import Curve
+from ._probability import find_probability_quantiles
 
 _MULTI_CLASS = ("one_vs_rest", "softmax", "softmax_separate")
 #: Attributes that one-vs-rest problems have once per class.
@@ -239,11 +241,18 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
             )
         last = self.classes_[-1]
         mean = self.predict_proba(X)[:, -1]
-        f = self._latent_quantiles(validate_rows_to_predict(self, X), probabilities)
-        likelihood = self._predictor.model.likelihood
-        function = np.exp(likelihood.log_class_probabilities(f, np.zeros_like(f))[1])
+        rows = validate_rows_to_predict(self, X)
+        function = self._probability_quantiles(rows, probabilities)
         observed = None if y is None else find_label_positions(y, self.classes_, len(y))
         return Curve(f"Probability of {last}", mean, function, None, observed)
+
+    def _probability_quantiles(self, rows, probabilities):
+        """Posterior quantiles of the probability of the last of two classes, (k, n)."""
+        likelihood = self._predictor.model.likelihood
+        if isinstance(likelihood, Bernoulli):
+            return find_probability_quantiles(self._predictor, rows, probabilities, self.n_jobs)
+        f = self._latent_quantiles(rows, probabilities)
+        return np.exp(likelihood.log_class_probabilities(f, np.zeros_like(f))[1])
 
     def _leave_one_out(self, method):
         if "estimators_" not in vars(self):

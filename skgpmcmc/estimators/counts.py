@@ -206,7 +206,8 @@ class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParamete
         Returns
         -------
         y_mean : ndarray of shape (n_samples,)
-            Posterior mean of the rate, times exposure.
+            Posterior mean of the rate, times exposure; with a zero-inflated likelihood also times
+            the probability that a count is not an additional zero.
         y_std : ndarray of shape (n_samples,)
             Only with `return_std`.
         y_quantiles : ndarray of shape (n_quantiles, n_samples)
@@ -221,8 +222,9 @@ class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParamete
     def predict_rate(self, X, exposure=None, return_std=False, return_quantiles=None):
         """Posterior mean of the rate; on request also its standard deviations or quantiles.
 
-        The rate is what counts have in the mean. `predict` returns standard deviations and
-        quantiles of new counts instead, which vary around it.
+        The rate is what counts have in the mean; with a zero-inflated likelihood, counts that are
+        not additional zeros. `predict` returns standard deviations and quantiles of new counts
+        instead, which vary around it.
 
         Parameters
         ----------

@@ -21,7 +21,7 @@ from skgpmcmc import (
 )
 from skgpmcmc.displays import PredictionDisplay
 from skgpmcmc.kernels import Categorical, On
-from skgpmcmc.likelihoods import BetaBinomial, Binomial
+from skgpmcmc.likelihoods import BetaBinomial, Binomial, PsychometricProbit
 
 from ...helpers import short_chains
 
@@ -134,6 +134,27 @@ def test_two_classes_have_the_probability_of_the_last():
     assert_array_equal(display.observed[1], LABELS == "yes")
     assert display.ylabel == "Probability of yes"
     assert_drawn(display)
+
+
+def test_band_of_a_class_is_over_the_rates_of_lapses_of_all_draws():
+    """The rate that the chains start at is far from all of them, and so is its band."""
+    settings = {**QUICK, "sampler": "sa", "n_warmup": 50, "n_draws": 60}
+    observer = PsychometricProbit(0.1, 0.001)
+    model = BayesianGPClassifier(**settings, likelihood=observer, max_predict_draws=None)
+    y = np.arange(200) % 10 < 7
+    rows = np.repeat(X, 10, axis=0)
+    with short_chains():
+        model.fit(rows, y)
+    display = PredictionDisplay.from_estimator(model, rows, y, **ASKED)
+    f = model.sample_latent(GRID, 4000, random_state=0)
+
+    def band(odds):
+        """Given the odds of a lapse, the probability is 0.1 + 0.9 Phi(f) / (1 + odds)."""
+        return np.quantile(0.1 + 0.9 * ndtr(f) / (1.0 + odds), ENDS, axis=1)
+
+    odds = np.exp(model.theta_samples_[0, :, -1])
+    assert_allclose(display.function, band(np.median(odds)), atol=0.06)
+    assert np.abs(display.function - band(0.001)).max() > 0.1
 
 
 def test_a_pipeline_is_drawn_in_the_units_of_its_input_and_by_names():
