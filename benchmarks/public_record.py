@@ -303,7 +303,8 @@ def draw(summaries: Sequence[dict[str, Any]]) -> None:
     """Draw the interval scores of the simulators as shares of those of scikit-learn's optimum."""
     import matplotlib.pyplot as plt
 
-    colors = {"default, ARD": "#0072B2", "average, ARD": "#E69F00"}  # of Okabe and Ito
+    # Of Okabe and Ito.
+    colors = {"default, ARD": "#0072B2", "average, ARD": "#E69F00", "sparse, ARD": "#009E73"}
     of = {
         (own["data"], own["d"], own["method"]): own["interval_score"]
         for own in summaries
@@ -311,7 +312,7 @@ def draw(summaries: Sequence[dict[str, Any]]) -> None:
     }
     places = [(name, d) for d in DIMENSIONS for name in SIMULATORS]
     fig, ax = plt.subplots(figsize=(8, 4.2), layout="constrained")
-    for shift, (method, color) in zip((-0.16, 0.16), colors.items(), strict=True):
+    for shift, (method, color) in zip((-0.2, 0.0, 0.2), colors.items(), strict=True):
         ratios = [of[(*place, method)] / of[(*place, "scikit-learn's optimum")] for place in places]
         height = np.arange(len(places)) + shift
         ax.plot(ratios, height, "o", color=color, label=method)

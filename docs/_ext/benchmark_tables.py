@@ -824,7 +824,10 @@ def _public_record(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     (document,) = documents
     if part == "settings":
         return provenance(document)
-    of = {(own["data"], own["d"], own["method"]): own for own in document["results"]}
+    results = [own for own in document["results"] if own["part"] == part]
+    if part == "uci":
+        return _public_splits(results, document["settings"]["published"])
+    of = {(own["data"], own["d"], own["method"]): own for own in results}
     methods = list(dict.fromkeys(key[2] for key in of))
     rows = []
     for data, d in dict.fromkeys(key[:2] for key in of):
@@ -843,6 +846,26 @@ def _public_record(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     head = ["function", "inputs", *(f"interval score: {m}" for m in methods)]
     head += [f"coverage: {m}" for m in methods] + [f"seconds: {m}" for m in methods[:2]]
     return list_table("", head, rows)
+
+
+def _public_splits(results: Sequence[dict[str, Any]], published: dict[str, float]) -> list[str]:
+    """Log densities on public data, beside published ones."""
+    rows = [
+        [
+            own["data"],
+            str(own["d"]),
+            own["method"],
+            str(own["fits"]),
+            f"{two(own['log_density'])} ± {two(own['log_density_error'])}",
+            decimals(published[own["data"]], 2),
+            decimals(own["coverage"], 2),
+            decimals(own["seconds"], 0),
+        ]
+        for own in results
+        if own["fits"] > 1
+    ]
+    head = ["data", "inputs", "method", "splits", "log density", "MC dropout"]
+    return list_table("", [*head, "coverage", "seconds"], rows)
 
 
 def _recipes(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
