@@ -9,7 +9,7 @@ from ._drawing import import_matplotlib
 
 #: Probabilities of the quantiles that are drawn: a line for the outer two, a bar for the next two,
 #: a dot for the median.
-_PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
+_DRAWN_PROBABILITIES = (0.05, 0.25, 0.5, 0.75, 0.95)
 #: Height of a row of the figure, inches.
 _ROW_HEIGHT = 0.32
 #: Height of what stands around the rows, inches.
@@ -141,8 +141,8 @@ class RelevanceDisplay:
                 random_state=random_state,
             ).importances
         return cls(
-            np.quantile(draws, _PROBABILITIES, axis=0),
-            np.transpose([law.ppf(_PROBABILITIES) for law in laws]),
+            np.quantile(draws, _DRAWN_PROBABILITIES, axis=0),
+            np.transpose([law.ppf(_DRAWN_PROBABILITIES) for law in laws]),
             _shorten(names),
             importances=importances,
             feature_names=features,

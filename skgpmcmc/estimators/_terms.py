@@ -17,7 +17,7 @@ from ..run.summary import Effects
 from ._data import to_units_of_y
 
 #: Probabilities of the quantiles of an effect.
-_PROBABILITIES = (0.05, 0.95)
+_EFFECT_PROBABILITIES = (0.05, 0.95)
 
 
 def select_terms(predictor: Predictor, terms: Any) -> Predictor:
@@ -82,7 +82,7 @@ def find_linear_effects(
         rows = origin + np.diag(steps)[columns]
         slopes = _with_terms(predictor, [term], origin)
         mean, var = slopes.latent_moments(rows)
-        quantiles = slopes.latent_quantiles(_PROBABILITIES, rows)
+        quantiles = slopes.latent_quantiles(_EFFECT_PROBABILITIES, rows)
         found.append(np.vstack([mean, np.sqrt(var), quantiles]))
         columns_of_rows += columns
     values = to_units_of_y(np.hstack(found), 0.0, scale)

@@ -19,9 +19,9 @@ _FAR_TAIL = -5.0
 #: Levels of the continued fraction, which give full precision below `_FAR_TAIL`.
 _FRACTION_LEVELS = 40
 #: Least and largest probability that are told from 0 and 1.
-_PROBABILITIES = (1e-300, 1.0 - 1e-16)
+_TOLD_FROM_ENDS = (1e-300, 1.0 - 1e-16)
 #: Values of f at which the probability of +1.0 has its limits.
-_FAR_ENDS = np.array([-700.0, 700.0])
+FAR_ENDS = np.array([-700.0, 700.0])
 
 
 class Bernoulli(Likelihood):
@@ -85,7 +85,7 @@ class Bernoulli(Likelihood):
             Of the common shape. One or zero where no f brings the probability below the threshold,
             or above.
         """
-        least, most = self.probability(_FAR_ENDS)
+        least, most = self.probability(FAR_ENDS)
         at = self.latent_value(np.clip(threshold, least, most))
         sd = np.maximum(np.sqrt(var), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
@@ -144,7 +144,7 @@ class Probit(Bernoulli):
 
     def latent_value(self, probability: FloatArray) -> FloatArray:
         """Return the quantile of the normal distribution."""
-        return np.asarray(ndtri(np.clip(probability, *_PROBABILITIES)))
+        return np.asarray(ndtri(np.clip(probability, *_TOLD_FROM_ENDS)))
 
     def probit_signs(self, y: FloatArray) -> FloatArray | None:
         """Return y."""
@@ -212,7 +212,7 @@ class Logit(Bernoulli):
 
     def latent_value(self, probability: FloatArray) -> FloatArray:
         """Return the log of the odds."""
-        inside = np.clip(probability, *_PROBABILITIES)
+        inside = np.clip(probability, *_TOLD_FROM_ENDS)
         return np.asarray(np.log(inside) - np.log1p(-inside))
 
     def fisher_information(self, f: FloatArray) -> FloatArray:

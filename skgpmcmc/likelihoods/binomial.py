@@ -25,7 +25,7 @@ from .base import (
     ParameterDerivatives,
     PredictiveMoments,
 )
-from .bernoulli import Bernoulli, Logit, Probit, hazard
+from .bernoulli import FAR_ENDS, Bernoulli, Logit, Probit, hazard
 
 #: Unit of the number of trials in an encoded target; the largest number is one less.
 _UNIT = 2.0**26
@@ -34,15 +34,13 @@ MOST_TRIALS = int(_UNIT) - 1
 #: Largest log of the precision of a beta distribution; beyond, counts are binomial.
 _LARGEST_LOG_PRECISION = 16.0
 #: Most trials whose counts are added up one by one in a Fisher information.
-_MOST_COUNTED = 100
+_MOST_SUMMED = 100
 #: Bernoulli numbers: coefficients of the powers of 1 / x^2 in the series of x^3 times trigamma.
 _TRIGAMMA = (1.0 / 6.0, -1.0 / 30.0, 1.0 / 42.0, -1.0 / 30.0, 5.0 / 66.0, -691.0 / 2730.0)
 #: Width of the bend of likelihoods that are not log-concave, on the scale of f.
-_WIDTH = 1.0
+_BEND_OF_CEILING = 1.0
 #: Sum of the arguments of a binomial coefficient from which Stirling's series is used.
 _LARGE_ARGUMENT = 1000.0
-#: Values of f at which the probability of a success has its limits.
-_FAR_ENDS = np.array([-700.0, 700.0])
 #: Likelihood of one trial, unless there is another.
 _PROBIT = Probit()
 #: Signs of f for successes and for failures.
@@ -177,7 +175,7 @@ class IndependentTrials(SuccessLikelihood):
         whole = np.minimum(np.floor(k), n)
 
         # The probability of a success may have other limits than zero and one.
-        ends = self.one.probability(_FAR_ENDS)
+        ends = self.one.probability(FAR_ENDS)
         most, least = (bdtr(whole, n.astype(np.int64), p) for p in ends)
         gap = np.maximum(most - least, np.finfo(float).tiny)
 
@@ -277,7 +275,7 @@ class RepeatedTrials(IndependentTrials):
     def bend(self, y: FloatArray) -> Ceiling:
         """Return zero, the largest log of a probability, and where log p is largest or bends."""
         k, n = decode(y)
-        low, high = self.one.probability(_FAR_ENDS)
+        low, high = self.one.probability(FAR_ENDS)
         share = (k / np.maximum(n, 1.0) - low) / (high - low)
         # Without a maximum inside, log p changes where this share of the trials is one or so.
         least = 0.5 / (1.0 + n)
@@ -285,7 +283,7 @@ class RepeatedTrials(IndependentTrials):
         at = low + (high - low) * np.clip(share, least, 1.0 - least)
         center = self.one.latent_value(at)
         precision = np.where(inside, n * self.one.fisher_information(center), 0.0)
-        return Ceiling(np.asarray(0.0), center, np.asarray(_WIDTH), precision)
+        return Ceiling(np.asarray(0.0), center, np.asarray(_BEND_OF_CEILING), precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -400,7 +398,7 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         """
         f = np.asarray(f, dtype=float)
         n = np.broadcast_to(self._trials_like(f), f.shape)
-        counted = np.minimum(n, _MOST_COUNTED)
+        counted = np.minimum(n, _MOST_SUMMED)
         n_targets = counted.ravel().astype(np.intp) + 1
         first = np.cumsum(n_targets) - n_targets
         k = np.arange(n_targets.sum()) - np.repeat(first, n_targets)
@@ -440,7 +438,9 @@ class BetaBinomial(SuccessLikelihood, OneScaleLikelihood):
         center = ndtri(p)
         # The precision of a binomial share, on the scale of f.
         precision = self._effective_trials(n) * np.exp(-center * center) / (p * (1.0 - p))
-        return Ceiling(np.asarray(0.0), center, np.asarray(_WIDTH), precision / (2.0 * np.pi))
+        return Ceiling(
+            np.asarray(0.0), center, np.asarray(_BEND_OF_CEILING), precision / (2.0 * np.pi)
+        )
 
     def _slope(self, f: FloatArray) -> FloatArray:
         """Return the derivative of s Phi(f)."""

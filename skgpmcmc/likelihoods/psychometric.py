@@ -17,7 +17,7 @@ from .mixed import MixedWithConstant
 #: all rounding.
 _FARTHEST = 30.0
 #: Ends of panels on the scale of f. Within, Phi changes; beyond, it is zero or one.
-_PANEL_ENDS = np.array([-8.0, -5.5, -4.0, -2.5, -1.2, 0.0, 1.2, 2.5, 4.0, 5.5, 8.0])
+_NORMAL_PANEL_ENDS = np.array([-8.0, -5.5, -4.0, -2.5, -1.2, 0.0, 1.2, 2.5, 4.0, 5.5, 8.0])
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ class PsychometricProbit(MixedWithConstant, Bernoulli):
         rest = 1.0 - self.guess - self.lapse
         f = self.part.latent_value((np.asarray(probability) - self.guess) / rest)
         # Farther out, double precision does not tell the probability from a positive limit.
-        low = _PANEL_ENDS[0] if self.guess > 0.0 else -np.inf
-        return np.clip(f, low, _PANEL_ENDS[-1] if self.lapse > 0.0 else np.inf)
+        low = _NORMAL_PANEL_ENDS[0] if self.guess > 0.0 else -np.inf
+        return np.clip(f, low, _NORMAL_PANEL_ENDS[-1] if self.lapse > 0.0 else np.inf)
 
     def fisher_information(self, f: FloatArray) -> FloatArray:
         """Return the mean over both classes of the squared first derivative."""
@@ -149,4 +149,4 @@ class PsychometricProbit(MixedWithConstant, Bernoulli):
 
     def bend(self, y: FloatArray) -> Cuts:
         """Return cuts where Phi changes."""
-        return Cuts(np.broadcast_to(_PANEL_ENDS, (len(y), len(_PANEL_ENDS))))
+        return Cuts(np.broadcast_to(_NORMAL_PANEL_ENDS, (len(y), len(_NORMAL_PANEL_ENDS))))

@@ -16,7 +16,7 @@ from .counts import Counts, NegativeBinomial, Poisson
 from .mixed import MixedWithConstant, vanishing_product
 
 #: Ends of panels around the rate one, and around the place at which a likelihood changes its form.
-_PANEL_ENDS = np.array([-8.0, -4.0, -2.0, 0.0, 2.0, 4.0])
+_LOG_RATE_PANEL_ENDS = np.array([-8.0, -4.0, -2.0, 0.0, 2.0, 4.0])
 _NEAR_ENDS = np.array([-1.0, -0.3, 0.0, 0.3, 1.0])
 
 
@@ -69,7 +69,7 @@ class ZeroInflated(MixedWithConstant, Counts, PositiveParameters):
     def bend(self, y: FloatArray) -> Cuts:
         """Return cuts around the rate one, and the turn of a zero or the most likely rate."""
         turn = np.where(y == 0.0, self.turn, np.log(np.maximum(y, 1.0)))
-        wide = np.broadcast_to(_PANEL_ENDS, (len(y), len(_PANEL_ENDS)))
+        wide = np.broadcast_to(_LOG_RATE_PANEL_ENDS, (len(y), len(_LOG_RATE_PANEL_ENDS)))
         return Cuts(np.concatenate([wide, turn[:, None] + _NEAR_ENDS], axis=1))
 
     def predictive_moments(self, mean: FloatArray, var: FloatArray) -> PredictiveMoments:

@@ -21,7 +21,7 @@ SHRINKAGE = "shrinkage"
 #: Scale of the half-Cauchy distribution of tau, as published; in units of 1 / width^2.
 _TAU_SCALE = 0.1
 #: Largest absolute value of the log of a product of two half-Cauchy variables, in doubles.
-_LARGEST_LOG = 700.0
+_LARGEST_LOG_PRODUCT = 700.0
 #: Argument below which three terms of the series of Legendre's chi function give full precision.
 _SERIES_BELOW = 1e-3
 
@@ -55,7 +55,9 @@ class ShrunkLength(stats.rv_continuous):
             """Return the mass above s, less q."""
             return _share_above(s) - q
 
-        s = elementwise.find_root(excess, (-_LARGEST_LOG, _LARGEST_LOG), args=(q,)).x
+        s = elementwise.find_root(
+            excess, (-_LARGEST_LOG_PRODUCT, _LARGEST_LOG_PRODUCT), args=(q,)
+        ).x
         return np.exp(-0.5 * s) / np.sqrt(_TAU_SCALE)
 
 

@@ -19,17 +19,16 @@ import numpy as np
 
 from .._typing import FloatArray
 from .linalg import LOG_TWO_PI
+from .quadrature import GAUSSIAN_STEP
 
 #: Distance of the last nodes from the mean, in standard deviations.
 _REACH = 8.5
 #: Width of the bend of the function of g at zero, whose nearest poles are at pi times i.
-_WIDTH = 6.0
+_BEND_WIDTH = 6.0
 #: Step of the nodes on the scale on which they are equally spaced around a bend.
 _BEND_STEP = 0.08
-#: Step in standard deviations of a Gaussian.
-_GAUSSIAN_STEP = 0.5
 #: Largest distance and width of a bend, in standard deviations: beyond, nodes are equally spaced.
-_FAR = 20.0
+_LARGEST_BEND = 20.0
 #: Distributions that are handled at once: their nodes stay in the processor's cache.
 _AT_ONCE = 512
 
@@ -78,11 +77,11 @@ def _integrate(mean: FloatArray, var: FloatArray) -> FloatArray:
 
     # Nodes x = b + a sinh(u) in standard deviations from the center, u equally spaced.
     with np.errstate(over="ignore"):
-        bend = np.clip(-center / sd, -_FAR, _FAR)
-        width = np.minimum(_WIDTH / sd, _FAR)
+        bend = np.clip(-center / sd, -_LARGEST_BEND, _LARGEST_BEND)
+        width = np.minimum(_BEND_WIDTH / sd, _LARGEST_BEND)
     ends = -_REACH, _REACH + (tilt_of_square - tilt) * sd
     low, high = (np.arcsinh((end - bend) / width) for end in ends)
-    largest_step = np.minimum(_BEND_STEP, _GAUSSIAN_STEP / np.hypot(width, bend))
+    largest_step = np.minimum(_BEND_STEP, GAUSSIAN_STEP / np.hypot(width, bend))
     n_steps = int(np.ceil(np.max((high - low) / largest_step)))
     step = (high - low) / n_steps
     growth = np.exp(low[:, None] + step[:, None] * np.arange(n_steps + 1))

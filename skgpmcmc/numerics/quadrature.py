@@ -58,9 +58,9 @@ _LEAST_SD = 1e-150
 #: Step in u. The singularities of a bend are 0.52 away: the error is exp(-2 pi 0.52 / 0.08).
 _SINH_STEP = 0.08
 #: Step in standard deviations of a Gaussian, which has the error exp(-2 pi^2 / 0.5^2).
-_GAUSSIAN_STEP = 0.5
+GAUSSIAN_STEP = 0.5
 #: Nodes around a mode, in standard deviations of a Gaussian there; 4e-18 of it lies beyond them.
-_GAUSSIAN_NODES = _GAUSSIAN_STEP * np.arange(-17.0, 18.0)
+_GAUSSIAN_NODES = GAUSSIAN_STEP * np.arange(-17.0, 18.0)
 #: Steps of Newton's method from the mean to such a mode.
 _MODE_STEPS = 2
 #: Largest a, in standard deviations: with it c + a sinh(u) is nearly linear between the edges.
@@ -551,7 +551,7 @@ def _apply_gaussian_rule(block: _Block, bend: Bend) -> _Nodes:
         mode = mode + (block.sd * d1 - mode) / precision
     scale = 1.0 / np.sqrt(precision)
     x = mode[:, None] + scale[:, None] * _GAUSSIAN_NODES
-    nodes = _Nodes.of(block, x, np.ones(1), _GAUSSIAN_STEP * scale)
+    nodes = _Nodes.of(block, x, np.ones(1), GAUSSIAN_STEP * scale)
     good = _agrees_with_half(nodes) & _vanishes_at_ends(nodes)
     if good.all():
         return nodes
@@ -579,7 +579,7 @@ def _apply_sinh_rule(block: _Block, bend: Bend) -> _Nodes:
     # A Gaussian has its edges at sqrt(2 * 40) = 8.9 standard deviations.
     scale = np.minimum(near_mode - low, high - near_mode) / np.sqrt(2.0 * _LARGEST_DROP)
     of_bend = _SINH_STEP * bend.width / np.hypot(bend.width, bend.apart)
-    largest_step = np.minimum(of_bend, _GAUSSIAN_STEP * scale / np.hypot(a, near_mode - c))
+    largest_step = np.minimum(of_bend, GAUSSIAN_STEP * scale / np.hypot(a, near_mode - c))
     wanted = (u_high - u_low) / largest_step
     lost = ~(wanted <= _MOST_NODES)  # the mode is too far away for double precision
     n_steps = int(np.ceil(max(wanted[~lost].max(initial=0.0), 1.0)))
