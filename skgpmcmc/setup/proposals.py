@@ -70,8 +70,7 @@ def propose_by_trajectories(state: EmulatorState, source: EvidenceSource) -> Cha
     """Propose by trajectories on the approximate posterior itself, corrected by the estimates.
 
     The approximation is a rough one: from interpolated sites, two sweeps bring its evidence to
-    within a tenth, and more sweeps take longer than the rejections that they save. Trajectories are
-    longer than in the warm-up, because each of them ends with a costly estimate.
+    within a tenth, and more sweeps take longer than the rejections that they save.
     """
     assert state.exploration is not None
     sites = state.make_reference()
@@ -79,9 +78,7 @@ def propose_by_trajectories(state: EmulatorState, source: EvidenceSource) -> Cha
     posterior = HyperPosterior(
         state.model, rough, sites, source.correction, power=state.options.lifted_power(state.dim)
     )
-    trajectory = state.exploration.trajectory
-    longer = replace(trajectory, max_steps=state.options.step_factor * trajectory.max_steps)
-    proposal: Proposal = SurrogateProposal(posterior, longer)
+    proposal: Proposal = SurrogateProposal(posterior, state.exploration.trajectory)
     main = {"trajectory": proposal}
     return _add_other_proposals(state, main, state.exploration.ends)
 

@@ -587,7 +587,7 @@ IN_WORDS = [
     (SET_UP.first_length_scale, 4.0, "begin at four of the posterior's standard"),
     (_N_BURN_IN, 10, "makes ten iterations"),
     (_N_BURN_IN, 10, "ten iterations are discarded"),
-    (SET_UP.windows(5, 1), [18, 18, 18, 36], "its four windows, of a batch of"),
+    (SET_UP.windows(5, 1), [18, 18, 18, 54], "its four windows, of a batch of"),
     (rotation.MOST_ROTATED, 3, "With more than three hyper-parameters a proposal"),
     (hamiltonian._MOST_EMULATED, 4, "p > 4"),
     (round(1.0 - LIFTED, 2), 0.13, "e^{0.13 D}"),

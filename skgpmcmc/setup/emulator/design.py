@@ -166,7 +166,7 @@ class Design:
             paths = ends[i] + share * (ends[modes] - ends[i])[:, None]
             heights = log_prob(paths.reshape(-1, theta.shape[1])).reshape(paths.shape[:2])
             lower = np.minimum(heights[:, 0], heights[:, -1])
-            if (heights.min(axis=1) < lower - options.height_error).all():
+            if (heights.min(axis=1) < lower - options.height_span).all():
                 modes.append(i)
         return ends[modes]
 

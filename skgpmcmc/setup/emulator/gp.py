@@ -139,7 +139,7 @@ class Emulator:
         """
         dim = theta.shape[1]
         top = float(values.max())
-        span = options.compression_span + dim
+        span = options.height_span + dim
         spans = (top - values) / span
         values = -span * np.log1p(spans)
         gradients = gradients / (1.0 + spans)[:, None]

@@ -24,11 +24,10 @@ class EmulatorOptions:
     design_depth: float = 40.0  # nats, plus p, below the best: chains never go where it is lower
     negligible_depth: float = 12.0  # nats below the best that hardly matter: grids end there
     most_values: int = 2500  # values and derivatives that condition an emulator: bounds time
-    height_error: float = 2.0  # nats, of emulated heights: valleys are deeper, peaks rise by less
-    least_precision: float = 0.05  # of a site, per Fisher information: its log is interpolated
+    least_precision: float = 0.2  # of a site, per Fisher information: its log is interpolated
 
     # The emulator
-    compression_span: float = 4.0  # nats, plus p, below the top from which values are compressed
+    height_span: float = 4.0  # nats below a peak: lower values are compressed, a lower dip is a valley
     first_length_scale: float = 4.0  # in standard deviations, where the fit of length-scales begins
     stretch_factor: float = 1.4  # change of a length-scale, repeated while this is likelier
     n_stretches: int = 3  # most changes up and down: where the evidence is flat there is no optimum
@@ -55,7 +54,6 @@ class EmulatorOptions:
 
     # Proposals
     lift: float = 0.18  # pi* to the power 1 / (1 + lift / p^(1/4)) bounds its ratio to the target
-    step_factor: int = 2  # times as many steps if a trajectory ends with a costly estimate
     other_probability: float = 0.03  # of each move but the main one: a random walk, new particles
     surprise_probability: float = 0.01  # of so few acceptances, below which the set-up looks again
 
@@ -82,7 +80,7 @@ class EmulatorOptions:
     def windows(self, dim: int, n_chains: int) -> list[int]:
         """Return the trajectories per chain in each window: a batch for all chains together.
 
-        The last window follows the last change of the metric, and is twice as long.
+        The last window follows the last change of the metric, and is as long as all before it.
         """
         size = -(-self.batch(dim) // n_chains)
-        return [*(size for _ in range(self.n_windows)), 2 * size]
+        return [*(size for _ in range(self.n_windows)), self.n_windows * size]

@@ -25,8 +25,8 @@ from .options import EmulatorOptions
 class EmulatedPosterior:
     """``pi*(theta) = p(theta) [exp m(theta) + c]``: exact prior, emulated likelihood.
 
-    The constant c > 0 and the ceiling of m keep the ratio of the target and pi* bounded if the
-    likelihood estimate is bounded. Outside the box of the design, m has its value at the edge, so
+    The constant c > 0 keeps the ratio of the target and pi* bounded if the likelihood estimate is
+    bounded. Outside the box of the design, m has its value at the edge, so
     that pi* is positive wherever the prior is, and has its tails.
 
     Attributes
@@ -38,8 +38,6 @@ class EmulatedPosterior:
         Correction from the approximate to the exact log evidence.
     low, high : ndarray of shape (p,)
         Box of the design, natural logs.
-    ceiling : float
-        Largest value of m; larger ones are clipped.
     log_floor : float
         Log of c.
     power : float, default=1.0
@@ -51,7 +49,6 @@ class EmulatedPosterior:
     correction: Quadratic
     low: FloatArray
     high: FloatArray
-    ceiling: float
     log_floor: float
     power: float = 1.0
 
@@ -114,19 +111,13 @@ class EmulatedPosterior:
             Quadratic.flat(best.theta, scale),
             used.theta.min(axis=0),
             used.theta.max(axis=0),
-            float(used.values.max()) + options.height_error,
             float(best.log_density + volume) - options.negligible_depth,
         )
 
     def with_correction(self, correction: Quadratic) -> EmulatedPosterior:
         """Return the density with a correction; it must not have one yet."""
-        shift = correction.constant
-        return replace(
-            self,
-            correction=correction,
-            ceiling=self.ceiling + shift,
-            log_floor=self.log_floor + shift,
-        )
+        log_floor = self.log_floor + correction.constant
+        return replace(self, correction=correction, log_floor=log_floor)
 
     def to_power(self, power: float) -> EmulatedPosterior:
         """Return the density raised to a power; powers below 1 give wider tails."""
@@ -151,7 +142,7 @@ class EmulatedPosterior:
         """Unnormalized log pi* at theta (..., p); (...)."""
         inside = np.minimum(np.maximum(theta, self.low), self.high)
         m = self.emulator.value(inside) + self.correction.value(inside)
-        log_lik = np.logaddexp(np.minimum(m, self.ceiling), self.log_floor)
+        log_lik = np.logaddexp(m, self.log_floor)
         return np.asarray(self.power * (self.hyperprior.log_prob(theta) + log_lik))
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -160,9 +151,9 @@ class EmulatedPosterior:
         inside = np.minimum(np.maximum(theta, self.low), self.high)
         value, gradient = self.emulator.value_and_gradient(inside)
         corrected, correction_gradient = self.correction.value_and_gradient(inside)
-        m = np.minimum(value + corrected, self.ceiling)
+        m = value + corrected
         log_lik = np.logaddexp(m, self.log_floor)
-        share = np.exp(m - log_lik) * (m < self.ceiling)
+        share = np.exp(m - log_lik)
         slope = (gradient + correction_gradient) * (inside == theta) * share[..., None]
         return self.power * (log_prior + log_lik), self.power * (prior_gradient + slope)
 

@@ -99,13 +99,14 @@ def places(*first):
     ("first", "depth", "expected"),
     [
         ((0.0, 1.0), 0.0, [0.0]),
-        ((0.0, 1.0), 5.0, [0.0, 1.0]),
-        ((0.0, *15 * (-0.1,), 1.0), 5.0, [0.0]),
-        ((0.0, 1.0, 1.05), 5.0, [0.0, 1.0]),
-        ((0.0, 1.05, -0.1, 1.0), 5.0, [0.0, 1.05]),
+        ((0.0, 1.0), 3.0, [0.0]),
+        ((0.0, 1.0), 20.0, [0.0, 1.0]),
+        ((0.0, *15 * (-0.1,), 1.0), 20.0, [0.0]),
+        ((0.0, 1.0, 1.05), 20.0, [0.0, 1.0]),
+        ((0.0, 1.05, -0.1, 1.0), 20.0, [0.0, 1.05]),
         ((0.0, 9.0), 0.0, [0.0]),
     ],
-    ids=["near", "parted", "much lower", "found twice", "mixed", "far"],
+    ids=["near", "a shallow valley", "parted", "much lower", "found twice", "mixed", "far"],
 )
 def test_modes_are_separate_if_a_valley_lies_between(first, depth, expected):
     modes = places(*first).modes(np.ones(2), valley(depth), EmulatorOptions())
