@@ -70,7 +70,8 @@ def propose_by_trajectories(state: EmulatorState, source: EvidenceSource) -> Cha
     """Propose by trajectories on the approximate posterior itself, corrected by the estimates.
 
     The approximation is a rough one: from interpolated sites, two sweeps bring its evidence to
-    within a tenth, and more sweeps take longer than the rejections that they save.
+    within a tenth, and more sweeps take longer than the rejections that they save. Trajectories are
+    longer than in the warm-up, because each of them ends with a costly estimate.
     """
     assert state.exploration is not None
     sites = state.make_reference()
@@ -78,7 +79,9 @@ def propose_by_trajectories(state: EmulatorState, source: EvidenceSource) -> Cha
     posterior = HyperPosterior(
         state.model, rough, sites, source.correction, power=state.options.lifted_power(state.dim)
     )
-    proposal: Proposal = SurrogateProposal(posterior, state.exploration.trajectory)
+    trajectory = state.exploration.trajectory
+    longer = replace(trajectory, max_steps=state.options.step_factor * trajectory.max_steps)
+    proposal: Proposal = SurrogateProposal(posterior, longer)
     main = {"trajectory": proposal}
     return _add_other_proposals(state, main, state.exploration.ends)
 

@@ -614,7 +614,7 @@ def test_pages_state_the_committed_constants_of_the_set_up():
         f"With {options.fewest_rows} rows or",
         f"at\n   most {options.negligible_depth:.0f} lower",
         f"1 / (1 + (8 + 2 p) / {options.worthwhile_evaluations:.0f})",
-        f"Points more than\n   :math:`{options.design_depth:.0f} + p` below",
+        f"Points more than\n   :math:`{options.negligible_depth:.0f} (1 + p)` below",
         f"within {options.negligible_depth:.0f} of the best",
         f"estimates with {options.n_draws} draws",
         f"is at most {options.negligible_depth:.0f} below",

@@ -21,13 +21,12 @@ class EmulatorOptions:
     gradient_step: float = 0.25  # step between gradients for a scale: log density still quadratic
 
     # What is kept
-    design_depth: float = 40.0  # nats, plus p, below the best: chains never go where it is lower
     negligible_depth: float = 12.0  # nats below the best that hardly matter: grids end there
     most_values: int = 2500  # values and derivatives that condition an emulator: bounds time
     least_precision: float = 0.2  # of a site, per Fisher information: its log is interpolated
 
     # The emulator
-    height_span: float = 4.0  # nats below a peak: lower values are compressed, a lower dip is a valley
+    height_span: float = 4.0  # nats: a valley is deeper, and values further down are compressed
     first_length_scale: float = 4.0  # in standard deviations, where the fit of length-scales begins
     stretch_factor: float = 1.4  # change of a length-scale, repeated while this is likelier
     n_stretches: int = 3  # most changes up and down: where the evidence is flat there is no optimum
@@ -54,6 +53,7 @@ class EmulatorOptions:
 
     # Proposals
     lift: float = 0.18  # pi* to the power 1 / (1 + lift / p^(1/4)) bounds its ratio to the target
+    step_factor: int = 2  # times as many steps if a trajectory ends with a costly estimate
     other_probability: float = 0.03  # of each move but the main one: a random walk, new particles
     surprise_probability: float = 0.01  # of so few acceptances, below which the set-up looks again
 
@@ -63,7 +63,7 @@ class EmulatorOptions:
 
     def deepest(self, dim: int) -> float:
         """Return the largest distance below the best log density of a useful point, in nats."""
-        return self.design_depth + dim
+        return (1 + dim) * self.negligible_depth
 
     def enough(self, dim: int) -> float:
         """Return the predicted acceptance rate that ends learning: a better one would not pay."""
