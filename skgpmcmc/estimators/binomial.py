@@ -234,8 +234,7 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
             if isinstance(law, BetaBinomial):
                 results.append(self._quantiles_by_counting(chosen, X, n))
             else:
-                zero = encode(0.0, n)
-                results.append(self._predictor.target_quantiles(chosen, X, 0.0, zero))
+                results.append(self._predictor.target_quantiles(chosen, X, 0.0, n))
         return unwrap_single(results)
 
     def _curve(self, X, probabilities, y, trials=None):

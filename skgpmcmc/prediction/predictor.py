@@ -160,16 +160,16 @@ class Predictor(WeightedDraws):
         probabilities: Sequence[float],
         X_new: FloatArray,
         offset: FloatArray | float = 0.0,
-        encoded_zero: FloatArray | float = 0.0,
+        trials: FloatArray | None = None,
     ) -> FloatArray:
         """Posterior predictive quantiles of targets that are numbers; (k, m).
 
-        Of counts the least that has at least the probability at or below it; `encoded_zero` is how
-        the likelihood encodes a count of zero. Where f is not integrated out, some of what it is
-        averaged over stands for the rest.
+        Of counts the least that has at least the probability at or below it; successes have
+        `trials` (m,). Where f is not integrated out, some of what it is averaged over stands for
+        the rest.
         """
         of_one = [self], np.ones(1)
-        return find_mixture_quantiles(*of_one, probabilities, X_new, offset, encoded_zero)
+        return find_mixture_quantiles(*of_one, probabilities, X_new, offset, trials)
 
     def latent_quantiles(self, probabilities: Sequence[float], X_new: FloatArray) -> FloatArray:
         """Posterior quantiles of f*; (k, m)."""
@@ -346,7 +346,7 @@ def find_mixture_quantiles(
     probabilities: Sequence[float],
     X_new: FloatArray,
     offset: FloatArray | float = 0.0,
-    encoded_zero: FloatArray | float = 0.0,
+    trials: FloatArray | None = None,
     law: Likelihood | None = None,
 ) -> FloatArray:
     """Return quantiles of the mixture of some predictors, with weights that add up to one; (k, m).
@@ -356,7 +356,6 @@ def find_mixture_quantiles(
     from .quantiles import find_quantiles, make_components
 
     offset = broadcast_to_rows(offset, X_new)
-    zero = broadcast_to_rows(encoded_zero, X_new)
     counts = (law or members[0].model.likelihood).counts
     batches = [split_into_batches(own.model.covariance, X_new) for own in members]
     found = []
@@ -369,7 +368,12 @@ def find_mixture_quantiles(
                 for component in make_components(own, X, offset[rows], law)
             ]
             found.append(
-                find_quantiles(components, probabilities, counts=counts, encoded_zero=zero[rows])
+                find_quantiles(
+                    components,
+                    probabilities,
+                    counts=counts,
+                    trials=None if trials is None else trials[rows],
+                )
             )
     quantiles = np.concatenate(found, axis=1)
     members[0].refuse_overflow("The quantile", quantiles, X_new)

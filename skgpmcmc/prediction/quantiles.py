@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy.optimize import elementwise
 
 from .._typing import FloatArray, IntArray
 from ..likelihoods.base import Likelihood
+from ..likelihoods.binomial import encode
 from ..model.covariance import CrossCovariance
 from .draws import WeightedDraws
 from .groups import group_equal_rows, make_stream
@@ -20,10 +21,9 @@ _TERMS = 200
 _OF_QUANTILES = 2
 #: Terms whose integrals are made at once: their nodes stay in the processor's cache.
 _TERMS_PER_CALL = 5000
-#: Relative error of a probability; where the quantile is zero nothing else would end the search.
+#: Relative error of a probability. It ends the search where the quantile is zero, and exceeds the
+#: rounding errors of sums that should equal the probability.
 _QUANTILE_TOLERANCE = 1e-9
-#: Roots this near above an integer, relative to it, are that integer.
-_NEAR_INTEGER = 1e-9
 
 
 class Component(NamedTuple):
@@ -67,7 +67,7 @@ def find_quantiles(
     probabilities: Sequence[float],
     *,
     counts: bool,
-    encoded_zero: FloatArray | float = 0.0,
+    trials: FloatArray | None = None,
 ) -> FloatArray:
     """Return quantiles of targets at the rows of a batch.
 
@@ -79,44 +79,75 @@ def find_quantiles(
         Between 0 and 1.
     counts : bool
         Whether targets are counts.
-    encoded_zero : ndarray of shape (m,), or float
-        How the likelihood encodes a count of zero; of others it is that plus the count.
+    trials : ndarray of shape (m,), optional
+        Number of trials, if targets are successes in trials.
 
     Returns
     -------
     ndarray of shape (k, m)
         Counts, or on the scale of encoded targets.
     """
-    zero = np.broadcast_to(encoded_zero, len(components[0].var))
-    largest = components[0].likelihood.largest_log_count
+    zero = np.zeros(len(components[0].var)) if trials is None else encode(0.0, trials)
     center = np.mean([c.mean.mean(axis=1) for c in components], axis=0)
     spread = np.max([np.sqrt(c.var) + 1.0 for c in components], axis=0)
 
-    def cdf(y: FloatArray, row: FloatArray) -> FloatArray:
+    def cdf(y: FloatArray, row: IntArray) -> FloatArray:
         """Return the probability that a target is at most y in some rows."""
-        at = row.astype(np.intp)
-        return np.asarray(sum(component.cdf(zero[at] + y, at) for component in components))
+        return np.asarray(sum(component.cdf(zero[row] + y, row) for component in components))
+
+    if counts:
+        largest = np.exp(components[0].likelihood.largest_log_count)
+        # The link of counts without trials is the exponential function.
+        first = np.minimum(np.ceil(np.exp(center)), largest) if trials is None else trials
+        return np.stack([_find_counts(cdf, p, first, largest) for p in probabilities])
 
     def gap(place: FloatArray, row: FloatArray, probability: FloatArray) -> FloatArray:
         """Return the distribution function at a place, minus a probability."""
-        if not counts:
-            return cdf(place, row) - probability
-        # Counts are looked for on the scale of f, and what is below zero stands for zero.
-        at_most = cdf(np.expm1(np.clip(place, 0.0, largest)), row)
-        return at_most * np.exp(np.minimum(place, 0.0)) - probability
+        return cdf(place, row.astype(np.intp)) - probability
 
     every = np.arange(len(center), dtype=float)
     found = []
     for probability in probabilities:
         args: Any = (every, np.full(len(center), probability))
         bracket = elementwise.bracket_root(gap, center - spread, center + spread, args=args).bracket
-        error = _QUANTILE_TOLERANCE * min(probability, 1.0 - probability)
-        root = elementwise.find_root(gap, bracket, args=args, tolerances={"fatol": error}).x
-        if counts:  # the first integer from the root on that is no less than zero
-            root = np.maximum(np.expm1(root), 0.0)
-            root = np.ceil(root - _NEAR_INTEGER * (1.0 + root))
-        found.append(root)
+        error = _tolerance(probability)
+        found.append(elementwise.find_root(gap, bracket, args=args, tolerances={"fatol": error}).x)
     return np.stack(found)
+
+
+def _tolerance(probability: float) -> float:
+    return _QUANTILE_TOLERANCE * min(probability, 1.0 - probability)
+
+
+def _find_counts(
+    cdf: Callable[[FloatArray, IntArray], FloatArray],
+    probability: float,
+    first: FloatArray,
+    largest: float,
+) -> FloatArray:
+    """Return the least counts that have at least a probability at or below them; (m,).
+
+    Counts double, beginning at `first` (m,), until there is such a count; beyond `largest` it is
+    infinite. Then the interval of counts is halved until one is left.
+    """
+    enough = probability - _tolerance(probability)
+    low = np.full(len(first), -1.0)
+    high = np.array(first)
+    rows = np.arange(len(first))
+    while len(rows):
+        rows = rows[cdf(high[rows], rows) < enough]
+        low[rows] = high[rows]
+        high[rows] = 2.0 * high[rows] + 1.0
+        high[high > largest] = np.inf
+        rows = rows[np.isfinite(high[rows])]
+    while True:
+        middle = np.floor(0.5 * (low + high))
+        (rows,) = np.nonzero((low < middle) & (middle < high) & np.isfinite(high))
+        if not len(rows):
+            return high
+        is_enough = cdf(middle[rows], rows) >= enough
+        high[rows[is_enough]] = middle[rows[is_enough]]
+        low[rows[~is_enough]] = middle[rows[~is_enough]]
 
 
 def make_components(

@@ -170,12 +170,18 @@ def test_numbers_of_successes_have_the_moments_of_their_draws(fitted):
 
 
 def test_quantiles_of_millions_of_successes_are_those_of_the_probability(fitted):
-    """Counts that are looked for must not run into the trials of an encoded target."""
+    """Counts that are looked for must not run into the trials of an encoded target.
+
+    Their distribution is an average over draws, each with a narrow distribution. So it has steps,
+    of one draw in 120 or in 200, between which any count is a quantile.
+    """
     n = np.full(12, 5e7)
-    shares = (0.05, 0.5, 0.95)
-    _, of_p = fitted.predict(X, return_quantiles=shares)
+    shares = np.array([0.05, 0.5, 0.95])
+    _, low = fitted.predict(X, return_quantiles=shares - 0.014)
+    _, high = fitted.predict(X, return_quantiles=shares + 0.014)
     _, of_counts = fitted.predict(X, trials=n, return_quantiles=shares)
-    assert_allclose(of_counts / n, of_p, atol=0.01)
+    assert (low <= of_counts / n).all()
+    assert (of_counts / n <= high).all()
 
 
 def test_score_is_the_explained_share_of_the_deviance(fitted):
