@@ -21,6 +21,7 @@ class EmulatorOptions:
     gradient_step: float = 0.25  # step between gradients for a scale: log density still quadratic
 
     # What is kept
+    design_depth: float = 40.0  # nats, plus p, below the best: chains never go where it is lower
     negligible_depth: float = 12.0  # nats below the best that hardly matter: grids end there
     most_values: int = 2500  # values and derivatives that condition an emulator: bounds time
     least_precision: float = 0.2  # of a site, per Fisher information: its log is interpolated
@@ -35,7 +36,6 @@ class EmulatorOptions:
 
     # Learning
     per_batch: float = 8.0  # points of a batch, and two more for each hyper-parameter
-    tail_spread: float = 1.5  # wider tails: pi* to the power 1 / (1 + tail_spread / p)
     worthwhile_evaluations: float = 170.0  # a third of the evaluations of a run without rejections
     usable_acceptance: float = 0.25  # predicted rate below which trajectories cost less per draw
     most_rounds: int = 12  # most batches of points: bounds time
@@ -63,7 +63,7 @@ class EmulatorOptions:
 
     def deepest(self, dim: int) -> float:
         """Return the largest distance below the best log density of a useful point, in nats."""
-        return (1 + dim) * self.negligible_depth
+        return self.design_depth + dim
 
     def enough(self, dim: int) -> float:
         """Return the predicted acceptance rate that ends learning: a better one would not pay."""
@@ -71,7 +71,7 @@ class EmulatorOptions:
 
     def temperature(self, dim: int) -> float:
         """Return T, where points of wider tails are draws from pi* to the power 1 / T."""
-        return 1.0 + self.tail_spread / dim
+        return 1.0 + 1.0 / dim
 
     def lifted_power(self, dim: int) -> float:
         """Return the power of pi* from which proposals come."""
