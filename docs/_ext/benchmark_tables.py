@@ -940,30 +940,6 @@ def _many_rows(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return list_table("", head, rows)
 
 
-def _clusters(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """Fits on a cluster: many rows with little memory, or many fits while workers are killed."""
-    (document,) = documents
-    results = document["results"]
-    if part == "rows":
-        rows = [
-            [
-                f"{int(n):,}",
-                decimals(own["seconds"] / 60.0, 1),
-                decimals(own["memory"] / 1024.0, 1),
-                decimals(own["ess"], 0),
-                decimals(own["r_hat"], 3),
-            ]
-            for n, own in results.get("rows", {}).items()
-        ]
-        head = ["rows", "minutes", "GiB in all", "least effective draws", "R-hat"]
-        return list_table("", head, rows)
-    own = results["searches"]
-    minutes = [decimals(own[key] / 60.0, 1) for key in ("seconds", "seconds_alone")]
-    counts = [str(own[key]) for key in ("fits", "killed", "different")]
-    head = ["fits", "killed workers", "fits with other draws", "minutes", "one after the other"]
-    return [*list_table("", head, [[*counts, *minutes]]), *provenance(document)]
-
-
 def _rank_and_seconds(found: dict[str, Any] | None) -> str:
     """A rank, and the seconds of a root with this many columns."""
     if found is None:
@@ -1003,7 +979,6 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "public_record": _public_record,
     "recipes": _recipes,
     "many_rows": _many_rows,
-    "clusters": _clusters,
     "recipe_peers": recipe_peers,
     "recipe_laplace": recipe_laplace,
     "default": default_fits,

@@ -31,8 +31,10 @@ _AFTER = "after"
 _PAIRED = ", paired"
 #: Label of the runs with which those with another value of a number are compared.
 _AS_THEY_WERE = "numbers"
-#: End of labels of runs with another value that are compared with the runs after instead.
-_OF_AFTER = ", of the version after"
+#: End of labels of runs with another value by a later version, and label of what they are compared
+#: with.
+_OF_LATER = ", of a later version"
+_LATER = "later numbers"
 
 
 def default_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
@@ -126,7 +128,7 @@ def _with_another(name: str, results: dict[str, Any]) -> list[str]:
     if not labels:
         return ["", "", "", ""]
     label = labels[0]
-    usual = results.get(_AFTER if label.endswith(_OF_AFTER) else _AS_THEY_WERE, {})
+    usual = results.get(_LATER if label.endswith(_OF_LATER) else _AS_THEY_WERE, {})
     pairs = [
         (runs, {seed: usual[problem][seed] for seed in runs})
         for problem, runs in results[label].items()
@@ -134,7 +136,7 @@ def _with_another(name: str, results: dict[str, Any]) -> list[str]:
     seconds = _mean_log_ratio(pairs, "seconds_to_400", np.mean)
     draws = _mean_log_ratio(pairs, "per_evaluation", np.min)
     stay = max(run["longest_stay"] for runs, _ in pairs for run in runs.values())
-    value = label.removeprefix(f"{name} = ").removesuffix(_OF_AFTER)
+    value = label.removeprefix(f"{name} = ").removesuffix(_OF_LATER)
     return [value, two(seconds), two(draws), str(stay)]
 
 
