@@ -26,8 +26,8 @@ class EmulatedPosterior:
     """``pi*(theta) = p(theta) [exp m(theta) + c]``: exact prior, emulated likelihood.
 
     The constant c > 0 keeps the ratio of the target and pi* bounded if the likelihood estimate is
-    bounded. Outside the box of the design, m has its value at the edge, so
-    that pi* is positive wherever the prior is, and has its tails.
+    bounded. Outside the box of the design, m has its value at the edge, so that pi* is positive
+    wherever the prior is, and has its tails.
 
     Attributes
     ----------
