@@ -581,7 +581,7 @@ IN_WORDS = [
     (SET_UP.gradient_step, 0.25, "a quarter of a unit away from the best point"),
     (SET_UP.batch(1), 10, "8 + 2 p` new points"),
     (SET_UP.batch(0), 8, "8 + 2 p` new points"),
-    (SET_UP.temperature(1), 2.0, "p / (p + 1)"),
+    (SET_UP.temperature(1), 2.5, "1 / (1 + 1.5 / p)"),
     (SET_UP.most_rounds, 12, "after twelve batches at most"),
     (SET_UP.usable_acceptance, 0.25, "(a predicted acceptance rate below a quarter,"),
     (SET_UP.first_length_scale, 4.0, "begin at four of the posterior's standard"),

@@ -36,6 +36,7 @@ class EmulatorOptions:
 
     # Learning
     per_batch: float = 8.0  # points of a batch, and two more for each hyper-parameter
+    tail_spread: float = 1.5  # wider tails: pi* to the power 1 / (1 + tail_spread / p)
     worthwhile_evaluations: float = 170.0  # a third of the evaluations of a run without rejections
     usable_acceptance: float = 0.25  # predicted rate below which trajectories cost less per draw
     most_rounds: int = 12  # most batches of points: bounds time
@@ -71,7 +72,7 @@ class EmulatorOptions:
 
     def temperature(self, dim: int) -> float:
         """Return T, where points of wider tails are draws from pi* to the power 1 / T."""
-        return 1.0 + 1.0 / dim
+        return 1.0 + self.tail_spread / dim
 
     def lifted_power(self, dim: int) -> float:
         """Return the power of pi* from which proposals come."""
