@@ -64,14 +64,17 @@ def follow_trajectories(
 
 
 def covariance_root(draws: FloatArray) -> FloatArray:
-    """Return the Cholesky factor of the covariance of draws (..., p).
+    """Return the Cholesky factor of the covariance of draws (..., p)."""
+    flat = draws.reshape(-1, draws.shape[-1])
+    return shrunk_root(np.atleast_2d(np.cov(flat, rowvar=False)), len(flat))
+
+
+def shrunk_root(covariance: FloatArray, n: int) -> FloatArray:
+    """Return the Cholesky factor of a covariance (p, p) of n draws.
 
     The covariance is shrunk towards its diagonal, which counts as one draw.
     """
-    flat = draws.reshape(-1, draws.shape[-1])
-    covariance = np.atleast_2d(np.cov(flat, rowvar=False))
     diagonal = np.maximum(covariance.diagonal(), 1e-6)
-    n = len(flat)
     return cholesky(np.asfortranarray((n * covariance + np.diag(diagonal)) / (n + 1.0)))
 
 
@@ -97,16 +100,26 @@ class TMixture:
 
     @classmethod
     def of_draws(cls, draws: FloatArray, modes: FloatArray, scale: FloatArray) -> Self:
-        """Return one t distribution per mode, with the moments of the draws nearest to the mode."""
+        """Return one t distribution per mode, with the moments of the draws nearest to the mode.
+
+        A mode with few draws, or none, has its component as well: a chain near a mode where the
+        mixture has no mass would not leave. Its share counts one more draw, and its covariance is
+        shrunk towards that of all draws around their modes, which counts as p + 1 draws.
+        """
+        n, p = draws.shape
         nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
-        groups = [draws[nearest == k] for k in range(len(modes))]
-        groups = [group for group in groups if len(group) > 2 * draws.shape[1] + 10] or [draws]
-        shares = np.array([len(group) for group in groups], dtype=float)
-        return cls(
-            means=np.array([group.mean(axis=0) for group in groups]),
-            roots=np.array([covariance_root(group) for group in groups]),
-            shares=shares / shares.sum(),
-        )
+        counts = np.bincount(nearest, minlength=len(modes))
+        means = modes.copy()
+        for k in np.flatnonzero(counts):
+            means[k] = draws[nearest == k].mean(axis=0)
+        centered = draws - means[nearest]
+        within = centered.T @ centered / n
+        roots = []
+        for k in range(len(modes)):
+            group = centered[nearest == k]
+            shrunk = (group.T @ group + (p + 1) * within) / (len(group) + p + 1)
+            roots.append(shrunk_root(shrunk, n))
+        return cls(means, np.array(roots), (counts + 1.0) / (n + len(modes)))
 
     def sample(self, rng: np.random.Generator, size: int) -> FloatArray:
         """Independent draws; (size, p)."""
