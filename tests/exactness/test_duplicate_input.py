@@ -50,7 +50,7 @@ def test_equal_inputs_are_one_input_and_similar_inputs_share_a_value():
 @in_one_test("kernel", KERNELS)
 def test_equal_and_similar_inputs_give_the_same_posterior(kernel):
     """All converge, or they would warn; means and variances agree within Monte Carlo error."""
-    fits = [fitted(kernel, shift, target_ess=1000, n_draws=20_000) for shift in (0.0, 1e-15)]
+    fits = [fitted(kernel, shift, target_ess=1000, n_draws=60_000) for shift in (0.0, 1e-15)]
     draws = [
         np.concatenate([fit.theta_samples_, fit.latent_samples_[:, :, :6]], axis=2) for fit in fits
     ]
