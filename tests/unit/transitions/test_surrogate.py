@@ -262,6 +262,33 @@ def test_draws_of_the_t_mixture_have_its_density():
     assert all(stats.kstest(z, stats.t(6).cdf).pvalue > P_LIMIT for z in whitened)
 
 
+def test_every_mode_has_a_component_also_one_that_hardly_any_draw_is_near():
+    """Else a chain near the mode would have a candidate there once in millions."""
+    rng = np.random.default_rng(12)
+    modes = np.array([[0.0, 0.0], [8.0, 8.0], [-9.0, 5.0]])
+    many = rng.standard_normal((500, 2)) * [1.0, 0.5]
+    few = np.array([[8.2, 7.9], [7.9, 8.3]])
+    mixture = TMixture.of_draws(np.concatenate([many, few]), modes, np.ones(2))
+    assert_allclose(mixture.shares, np.array([501.0, 3.0, 1.0]) / 505.0)
+    assert_allclose(mixture.means, [many.mean(axis=0), few.mean(axis=0), modes[2]])
+    # Without draws of their own, components are as wide as the draws are around the other modes.
+    sd = np.sqrt((mixture.roots**2).sum(axis=2))
+    assert_allclose(sd[2], [1.0, 0.5], rtol=0.1)
+    assert (sd[1] > [0.7, 0.35]).all()
+    # The target is the law of the draws: nowhere is it much larger than the mixture.
+    target = stats.multivariate_normal(modes[1], np.diag([1.0, 0.25])).logpdf(few) + np.log(2 / 502)
+    assert (target - mixture.log_prob(few) < np.log(10.0)).all()
+
+
+def test_a_mixture_of_one_mode_has_the_moments_of_all_draws():
+    draws = np.random.default_rng(13).standard_normal((300, 2)) @ ROOT.T
+    mixture = TMixture.of_draws(draws, draws.mean(axis=0)[None], np.ones(2))
+    assert_allclose(mixture.means[0], draws.mean(axis=0))
+    covariance = mixture.roots[0] @ mixture.roots[0].T
+    assert_allclose(covariance, np.cov(draws.T), rtol=0.03)
+    assert_allclose(mixture.shares, 1.0)
+
+
 def test_independence_jump_returns_the_value_and_whether_it_moved():
     rng = np.random.default_rng(10)
     point, moves = points(np.array([5.0, 5.0])), []
