@@ -27,6 +27,8 @@ DEFAULT = ROOT / "benchmarks" / "results" / "default.json"
 _BEFORE = "before"
 #: Label of the runs after that.
 _AFTER = "after"
+#: Label of the runs in which a mode with few draws had no component in the mixture of candidates.
+_WITHOUT_COMPONENT = "one component less"
 #: End of the labels of runs that were made one after the other on one machine, for seconds alone.
 _PAIRED = ", paired"
 #: Label of the runs with which those with another value of a number are compared.
@@ -42,8 +44,9 @@ def default_fits(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     (document,) = documents
     results = document["results"]
     rows = []
+    labels = (_BEFORE, _WITHOUT_COMPONENT, _AFTER)
     for problem in dict.fromkeys(p for own in (_BEFORE, _AFTER) for p in results.get(own, {})):
-        for label in (_BEFORE, _AFTER):
+        for label in labels:
             runs = list(results.get(label, {}).get(problem, {}).values())
             if runs:
                 rows.append([problem, label, *_of_runs(runs)])
