@@ -110,8 +110,8 @@ class TMixture:
         nearest = np.linalg.norm((draws[:, None, :] - modes) / scale, axis=2).argmin(axis=1)
         counts = np.bincount(nearest, minlength=len(modes))
         means = modes.copy()
-        for k in np.flatnonzero(counts):
-            means[k] = draws[nearest == k].mean(axis=0)
+        for occupied in np.flatnonzero(counts):
+            means[occupied] = draws[nearest == occupied].mean(axis=0)
         centered = draws - means[nearest]
         within = centered.T @ centered / n
         roots = []
