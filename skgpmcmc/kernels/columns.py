@@ -43,7 +43,8 @@ def _find_position(column: Any, n_features: int, names: list[str] | None) -> int
         if names is None:
             raise ValueError(
                 f"columns has the name {column!r}, but X has no names: pass a data frame, or use "
-                "positions."
+                "positions. A scaler in front of the estimator keeps names with "
+                '.set_output(transform="pandas").'
             )
         if column not in names:
             raise ValueError(f"columns has {column!r}, which is not among the columns {names}.")

@@ -75,7 +75,7 @@ def check_kernel(
         name = hyperparameter.name
         _check_hyperparameter(hyperparameter, values[name])
         if not isinstance(owner_of(kernel, name)[0], Categorical):
-            _check_length(hyperparameter, len(columns[name]))
+            _check_length(hyperparameter, len(columns[name]), n_features)
     return kernel
 
 
@@ -111,14 +111,21 @@ def _is_scalar_valued(kernel: Any) -> bool:
     return isinstance(kernel, Kernel) and not isinstance(kernel, CompoundKernel)
 
 
-def _check_length(hyperparameter: Hyperparameter, n_columns: int) -> None:
+def _check_length(hyperparameter: Hyperparameter, n_columns: int, n_features: int) -> None:
     """Refuse a vector without one element for each of the columns that a part of a kernel sees."""
     n_elements = hyperparameter.n_elements
-    if n_elements > 1 and n_elements != n_columns:
-        raise ValueError(
-            f"kernel hyper-parameter {hyperparameter.name!r} has {n_elements} elements but X has "
-            f"{n_columns} features: give it one element, or one per feature."
+    if n_elements in (1, n_columns):
+        return
+    if n_columns == n_features:
+        columns = f"X has {n_features} features: give it one element, or one per feature."
+    else:
+        columns = (
+            f"its On(...) selects {n_columns} of the {n_features} columns of X: give it one "
+            "element, or one per selected column."
         )
+    raise ValueError(
+        f"kernel hyper-parameter {hyperparameter.name!r} has {n_elements} elements but {columns}"
+    )
 
 
 def _check_hyperparameter(hyperparameter: Hyperparameter, value: Any) -> None:

@@ -140,7 +140,12 @@ def test_wrong_rows_to_predict_are_refused(model, table, message):
         (Categorical("soil", np.ones(2)), X, r"2 distances and the levels \['clay'"),
         (On(RBF(), "soil"), X, "could not convert string"),
         (On(RBF(), "est"), X[["east"]], "'est', which is not among the columns"),
-        (On(RBF(), "east"), X.to_numpy()[:, :1], "X has no names"),
+        (On(RBF(), "east"), X.to_numpy()[:, :1], "X has no names.*set_output"),
+        (
+            On(RBF(np.ones(2)), "east"),
+            X[["east"]].assign(west=0.0),
+            "2 elements but its On.* selects 1",
+        ),
         ("auto", X, "could not convert string"),
     ],
 )

@@ -185,7 +185,7 @@ def test_papers_prior_of_a_length_scale_counts_its_columns():
 @in_one_test(
     "kernel, message",
     [
-        (On(RBF(np.ones(3)), ["east", "north"]), "has 3 elements but X has 2 features"),
+        (On(RBF(np.ones(3)), ["east", "north"]), "has 3 elements but its On.* selects 2 of the 4"),
         (On(RBF(), "est"), "not among the columns"),
         (On(RBF(-1.0), 0), "'kernel__length_scale' is -1.0"),
         (Categorical("soil", -1.0), "'distance' is -1.0"),
