@@ -324,6 +324,9 @@ class BayesianGPBinomialRegressor(RegressorMixin, OneLatentFunction, _BinomialPa
     def exceedance_proba(self, X, threshold):
         """Posterior probability that the probability of a success is above a threshold.
 
+        The probability of a success is that of the latent function. With ``"beta_binomial"`` it is
+        the average over rows with the columns of this row, each of which varies around it.
+
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)

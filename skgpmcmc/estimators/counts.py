@@ -222,9 +222,9 @@ class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParamete
     def predict_rate(self, X, exposure=None, return_std=False, return_quantiles=None):
         """Posterior mean of the rate; on request also its standard deviations or quantiles.
 
-        The rate is what counts have in the mean; with a zero-inflated likelihood, counts that are
-        not additional zeros. `predict` returns standard deviations and quantiles of new counts
-        instead, which vary around it.
+        The rate is the mean of new counts with the same columns; with a zero-inflated likelihood,
+        the mean of those that are not additional zeros. Single counts vary around it, also by their
+        overdispersion: `predict` returns their standard deviations and quantiles.
 
         Parameters
         ----------
@@ -262,8 +262,8 @@ class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParamete
     def exceedance_proba(self, X, threshold, exposure=None):
         """Posterior probability that the rate is above a threshold.
 
-        It is the probability for the rate, and not for a new count: for that, add up
-        `predict_count_proba`.
+        The rate is the mean of new counts with the same columns. For the probability that a new
+        count is above a threshold, add up `predict_count_proba`.
 
         Parameters
         ----------

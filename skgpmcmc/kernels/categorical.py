@@ -19,8 +19,8 @@ class Categorical(OfColumns, Kernel):  # type: ignore[misc]  # scikit-learn has 
     In one column, ``k(x, x')`` is 1 for equal levels, and ``exp(-u - u')`` for different ones, with
     the distances ``u > 0`` and ``u'`` of the two levels. With one distance for all levels, any two
     have the correlation ``exp(-2 u)``. The kernel of several columns is the product over columns,
-    so that rows are less alike the more of their levels differ. A level that was not seen in
-    training has the mean of ``exp(-u)`` over the levels, and so differs from each of them.
+    so that rows are less alike the more of their levels differ. A new level, which was not seen in
+    training, counts as one whose ``exp(-u)`` is the mean of the known levels; it differs from each.
 
     Parameters
     ----------
