@@ -19,7 +19,7 @@ from fit_tables import concurrency, memory, step_many, tuned_svm
 from paper_tables import annealed_noise, comparative, fast_approximations, rmhmc
 from recipe_tables import recipe_laplace, recipe_peers
 from rst_tables import FEWEST_EFFECTIVE, decimals, list_table, provenance, two
-from set_up_tables import SetUpNumbers, default_fits, many_lengths
+from set_up_tables import SetUpNumbers, default_fits, many_lengths, rare_stays
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from study_tables import classifiers, classifiers_default, pseudo_marginal
@@ -982,6 +982,7 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "recipe_peers": recipe_peers,
     "recipe_laplace": recipe_laplace,
     "default": default_fits,
+    "stays": rare_stays,
     "many_lengths": many_lengths,
     "pseudo_marginal_": pseudo_marginal,
     "classifiers_default": classifiers_default,

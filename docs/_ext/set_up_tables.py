@@ -29,6 +29,8 @@ _BEFORE = "before"
 _AFTER = "after"
 #: Label of the runs in which a mode with few draws had no component in the mixture of candidates.
 _WITHOUT_COMPONENT = "one component less"
+#: Iterations above which a stay counts as long.
+_LONG_STAY = 100
 #: End of the labels of runs that were made one after the other on one machine, for seconds alone.
 _PAIRED = ", paired"
 #: Label of the runs with which those with another value of a number are compared.
@@ -84,6 +86,35 @@ def _ratio(ours: dict[str, Any], theirs: dict[str, Any]) -> float | None:
         if problem in theirs
     ]
     return float(np.exp(np.mean([np.log(a / b) for a, b in seconds]))) if seconds else None
+
+
+def rare_stays(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
+    """Default fits of small regressions: a row for each data set."""
+    (document,) = documents
+    fits = document["results"]
+    rows = []
+    for name in dict.fromkeys(fit["data"] for fit in fits):
+        own = [fit for fit in fits if fit["data"] == name]
+        stays = [fit["longest_stay"] for fit in own]
+        rows.append(
+            [
+                name,
+                str(len(own)),
+                decimals(float(np.median(stays)), 0),
+                str(max(stays)),
+                str(sum(stay > _LONG_STAY for stay in stays)),
+                decimals(max(fit["max_r_hat"] for fit in own), 3),
+                decimals(float(np.mean([fit["seconds"] for fit in own])), 1),
+            ]
+        )
+    head = ["data", "fits", "longest stay: median", "largest"]
+    head += [f"above {_LONG_STAY}", "worst R-hat", "seconds"]
+    long = [fit for fit in fits if fit["longest_stay"] > _LONG_STAY]
+    said = (
+        f"{len(long)} of {len(fits)} fits have a chain that stayed for more than {_LONG_STAY} "
+        f"iterations. {sum(fit['warned'] for fit in long)} of these fits warn."
+    )
+    return [*list_table("", head, rows), said, "", *provenance(document)]
 
 
 def many_lengths(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
