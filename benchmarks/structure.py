@@ -312,7 +312,9 @@ def names_of(source: str) -> list[str]:
             found.append(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            found += [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+            parts = [part for target in targets for part in ast.walk(target)]
+            names = [part for part in parts if isinstance(part, ast.Name)]
+            found += [name.id for name in names if isinstance(name.ctx, ast.Store)]
     return [name for name in found if name != "__all__" and not name.startswith("__")]
 
 
