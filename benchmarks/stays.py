@@ -59,7 +59,7 @@ def wave(n: int, seed: int) -> Data:
     return X, np.sin(2.0 * X[:, 0]) + 0.2 * rng.standard_normal(n)
 
 
-def noise(n: int, seed: int) -> Data:
+def unrelated(n: int, seed: int) -> Data:
     """Targets that do not depend on the three columns."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, 3)), rng.standard_normal(n)
@@ -80,8 +80,8 @@ DATA: dict[str, Callable[[], Data]] = {
     "plane 60": partial(plane, 60, 1),
     "wave 20": partial(wave, 20, 0),
     "wave 40": partial(wave, 40, 1),
-    "noise 30": partial(noise, 30, 0),
-    "noise 60": partial(noise, 60, 1),
+    "noise 30": partial(unrelated, 30, 0),
+    "noise 60": partial(unrelated, 60, 1),
 }
 
 
