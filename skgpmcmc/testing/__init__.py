@@ -2,9 +2,9 @@
 
 `prior_invariance_test` checks that a transition leaves p(theta, f | y) unchanged, for any model.
 `simulation_based_calibration` checks a whole fit, including the set-up, on simulated data.
-`exact_answer_test` compares long chains with results known by other means. `check_likelihood` and
-`check_approximation` check single parts. The first three return reports, and the caller chooses the
-thresholds; the checks raise an AssertionError that says what is wrong.
+`exact_answer_test` compares long chains with results known by other means. `check_likelihood`,
+`check_kernel` and `check_approximation` check single parts. The first three return reports, and the
+caller chooses the thresholds; the checks raise an AssertionError that says what is wrong.
 """
 
 from .answers import PROBABILITIES, ExactAnswerReport, Reference, exact_answer_test
@@ -25,6 +25,7 @@ from .invariance import (
     start_at_latent,
     start_with_particles,
 )
+from .kernels import check_kernel
 from .likelihoods import check_likelihood
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Statistic",
     "calibration_statistics",
     "check_approximation",
+    "check_kernel",
     "check_likelihood",
     "exact_answer_test",
     "joint_statistics",
