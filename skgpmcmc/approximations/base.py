@@ -430,5 +430,6 @@ class Approximation(Configuration, ABC):
     def with_tolerance(self, tol: float = ...) -> Approximation:
         """Return the approximation with a tolerance of at most `tol`, by default for gradients.
 
-        The result is of the same class, and all other fields have the same values.
+        The result is of the same class, and all other fields have the same values, except that a
+        limit of iterations may be larger.
         """

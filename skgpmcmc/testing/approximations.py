@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 from .._typing import FloatArray
-from ..approximations.base import Approximation
+from ..approximations.base import Approximation, Sites
 from ..importance.estimate import importance_estimate
 from ..likelihoods.base import Likelihood
 from ..likelihoods.bernoulli import Probit
@@ -28,14 +30,17 @@ def check_approximation(
 
     The approximation must be a function of (y, theta) alone, because otherwise a pseudo-marginal
     chain would not be exact. Its log evidence must be close to the truth. The result of
-    `with_tolerance` must be of the same class, and have a gradient that agrees with finite
-    differences, also in the parameters of the likelihood. Importance sampling from the Gaussian of
-    the approximation must estimate the evidence without bias.
+    `with_tolerance` must be of the same class and have the same fields, converge, and have a
+    gradient that agrees with finite differences, also in the parameters of the likelihood. From the
+    sites of another theta it must converge as well, to the same evidence if the likelihood is
+    log-concave. Importance sampling from the Gaussian of the approximation must estimate the
+    evidence without bias.
 
     Parameters
     ----------
     approximation : Approximation
-        The approximation to check.
+        The approximation to check. Give its fields values that are not their defaults: a field that
+        `with_tolerance` loses has its default.
     likelihood : Likelihood, optional
         `Probit` by default.
     evidence_tolerance : float, default=0.2
@@ -47,15 +52,17 @@ def check_approximation(
     ------
     AssertionError
         If something disagrees; the message says what, and by how much.
+    ValueError
+        If the `check` of the approximation refuses one of its fields, or its `check_likelihood` the
+        likelihood.
     """
     rng = np.random.default_rng(0) if rng is None else rng
+    likelihood = Probit() if likelihood is None else likelihood
     approximation.check()
-    model = _make_two_points(Probit() if likelihood is None else likelihood, rng)
-    refined = approximation.with_tolerance()
-    assert type(refined) is type(approximation), (
-        f"with_tolerance() returns a {type(refined).__name__}: samplers would use that in place "
-        f"of the {type(approximation).__name__}"
-    )
+    approximation.check_likelihood(likelihood)
+    model = _make_two_points(likelihood, rng)
+    refined = _refine(approximation)
+    sites = None
     for kernel_theta in np.array([[0.0, 0.0], [1.2, -0.5]]):
         theta = np.concatenate([kernel_theta, model.start[len(kernel_theta) :]])
         where = f"at theta = {theta}"
@@ -73,6 +80,52 @@ def check_approximation(
         estimate = importance_estimate(model, fit.q, _N_SAMPLED, rng, defensive=0.05)
         _assert_mean(f"importance weights {where}", np.exp(estimate.log_weights), exact)
         _check_gradient(refined, model, theta)
+        sites = _check_convergence(refined, model, theta, sites)
+
+
+def _refine(approximation: Approximation) -> Approximation:
+    """Return the form with a small tolerance, which must have the class and the other fields."""
+    refined = approximation.with_tolerance()
+    assert type(refined) is type(approximation), (
+        f"with_tolerance() returns a {type(refined).__name__}: samplers would use that in place "
+        f"of the {type(approximation).__name__}"
+    )
+    again = refined.with_tolerance()
+    for field in fields(approximation):  # type: ignore[arg-type]
+        given, found = (getattr(own, field.name) for own in (approximation, refined))
+        # A limit of iterations may grow, but then it grows again.
+        lost = found == field.default != given and found == getattr(again, field.name)
+        assert field.name == "tol" or not lost, (
+            f"with_tolerance() sets {field.name}={given!r} to its default {found!r}: use "
+            "dataclasses.replace(self, tol=...), which keeps all other fields"
+        )
+    return refined
+
+
+def _check_convergence(
+    approximation: Approximation, model: LatentGP, theta: FloatArray, start: Sites | None
+) -> Sites:
+    """Check that fits converge, also from given sites; return the sites at theta."""
+    fit = approximation.fit(model, theta)
+    where = f"at theta = {theta}"
+    assert fit.converged, (
+        f"the fit of with_tolerance() {where} says converged=False after {fit.n_iterations} "
+        "iterations: its gradient is that of a fit that has converged"
+    )
+    if start is None:
+        return fit.q.sites
+    try:
+        other = approximation.fit(model, theta, start=start)
+    except Exception as error:
+        raise AssertionError(
+            f"fit(model, theta, start=sites) {where} fails with {type(error).__name__}: {error}; "
+            "searches for a mode start at the sites of the theta before"
+        ) from error
+    assert other.converged, f"the fit {where} from the sites at another theta does not converge"
+    if model.likelihood.log_concave:
+        what = f"log evidence {where} from the sites at another theta"
+        _assert_agree(what, np.array([other.log_evidence]), np.array([fit.log_evidence]))
+    return fit.q.sites
 
 
 def _make_two_points(likelihood: Likelihood, rng: np.random.Generator) -> LatentGP:
