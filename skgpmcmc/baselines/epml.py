@@ -165,7 +165,7 @@ class EPMLClassifier(DocumentationLink, Versioned, LogProbabilityClassifierMixin
     ) -> tuple[LatentGP, Approximation]:
         check_integer("n_restarts", self.n_restarts, 0)
         require_memory("A fit", len(X), _N_MATRICES)
-        likelihood = check.resolve_likelihood(self.likelihood, BERNOULLI_LIKELIHOODS)
+        likelihood = check.resolve_likelihood_of_classes(self.likelihood, BERNOULLI_LIKELIHOODS)
         approximation = check.make_approximation(self.approximation)
         of_columns = features.get("feature_names_in_"), features.get("_text_levels")
         kernel = check.resolve_kernel(self.kernel, self.ard, X, smooth_kernel, *of_columns)

@@ -79,6 +79,20 @@ def resolve_likelihood(value: Any, known: Mapping[str, Callable[[], Likelihood]]
     return likelihood
 
 
+def resolve_likelihood_of_classes(
+    value: Any, known: Mapping[str, Callable[[], Likelihood]]
+) -> Likelihood:
+    """Return the likelihood that `likelihood` names, whose targets must include -1.0 and +1.0."""
+    likelihood = resolve_likelihood(value, known)
+    if not np.all(likelihood.legal(np.array([-1.0, 1.0]))):
+        raise ValueError(
+            f"likelihood {likelihood.name!r} is for {likelihood.targets}, and the targets of a "
+            f"classifier are -1.0 and +1.0, one for each class: use one of {sorted(known)}, a "
+            "likelihood whose `legal` accepts both, or another estimator."
+        )
+    return likelihood
+
+
 def resolve_sampler(value: Any, names: Sequence[str], likelihood: Likelihood) -> Sampler:
     """Return the sampler that `sampler` names, one of `names` unless it is an object.
 

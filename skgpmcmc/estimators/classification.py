@@ -147,7 +147,7 @@ class BayesianGPClassifier(LatentClassifier, _ClassifierParameters):
         X, y, features = validate(self, X, y)
         number = np.unique(y, return_inverse=True)[1].ravel()
         if self.multi_class == "one_vs_rest":
-            likelihood = check.resolve_likelihood(self.likelihood, self._likelihoods)
+            likelihood = check.resolve_likelihood_of_classes(self.likelihood, self._likelihoods)
             rows = self._training_rows(X, features, sample_weight, likelihood, number)
             classes, index = number_classes(y[rows.kept])
             targets = make_one_versus_rest(index, len(classes))

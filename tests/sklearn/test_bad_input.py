@@ -45,7 +45,7 @@ from skgpmcmc.baselines import EPMLClassifier, svm_platt_classifier
 from skgpmcmc.chain.segment import no_density_message
 from skgpmcmc.estimators import _base
 from skgpmcmc.kernels import Linear
-from skgpmcmc.likelihoods import Probit
+from skgpmcmc.likelihoods import Poisson, Probit
 from skgpmcmc.model import default_hyperprior
 from skgpmcmc.numerics.linalg import NotPositiveDefiniteError
 from skgpmcmc.samplers import (
@@ -284,6 +284,11 @@ NAMES = r"it has \['k1__constant_value', 'k2__length_scale'\]"
             for median in (1e-300, 1e300)
         ),
         ({"likelihood": OfNoLogConcavity()}, "likelihood 'odd' is not log-concave, and integrals"),
+        (
+            {"likelihood": Poisson()},
+            "likelihood 'poisson' is for counts: integers >= 0, and the targets of a classifier "
+            r"are -1.0 and \+1.0, .*: use one of \['logit', 'probit'\], .* another estimator",
+        ),
     ],
 )
 def test_contradictory_parameters_are_refused_with_a_remedy(parameters, message, refused):

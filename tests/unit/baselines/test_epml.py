@@ -9,6 +9,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from skgpmcmc.approximations import EP
 from skgpmcmc.baselines import EPMLClassifier
+from skgpmcmc.likelihoods import Poisson
 
 from ...helpers import make_model, toy_classes
 
@@ -61,3 +62,8 @@ def test_more_starts_find_no_lower_maximum(fitted):
     best = fitted.log_marginal_likelihood_value_
     assert once.log_marginal_likelihood_value_ <= often.log_marginal_likelihood_value_ + 1e-6
     assert often.log_marginal_likelihood_value_ == pytest.approx(best, abs=1e-3)
+
+
+def test_likelihood_of_counts_is_refused_by_name():
+    with pytest.raises(ValueError, match="likelihood 'poisson' is for counts"):
+        EPMLClassifier(KERNEL, likelihood=Poisson()).fit(X, LABELS)
