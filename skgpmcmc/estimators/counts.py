@@ -13,7 +13,11 @@ from sklearn.metrics import d2_tweedie_score
 from .._params import check_choice, check_flag, check_in
 from ..likelihoods.base import Likelihood
 from ..likelihoods.counts import NegativeBinomial, Poisson
-from ..likelihoods.zero_inflated import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
+from ..likelihoods.zero_inflated import (
+    ZeroInflated,
+    ZeroInflatedNegativeBinomial,
+    ZeroInflatedPoisson,
+)
 from . import _validation as check
 from ._average import fit_average, kernels_to_average
 from ._data import check_numbers, check_rows, validate, validate_rows_to_predict
@@ -188,6 +192,24 @@ class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParamete
     def _offset(self, exposure, n_rows: int) -> np.ndarray:
         return self._units[0] + np.log(self._exposure(exposure, n_rows))
 
+    def _require_rate(self, method: str) -> None:
+        """Raise an error if exp(f) is not the mean of counts that are no additional zeros."""
+        likelihood = self._predictor.model.likelihood
+        part = likelihood.part if isinstance(likelihood, ZeroInflated) else likelihood
+        # At their start values, parameters may leave the mean as it is by chance.
+        values = np.array([parameter.start for parameter in part.parameters])
+        f = np.array([-1.0, 0.5])
+        try:
+            mean = part.with_parameters(values + 0.3).predictive_moments(f, np.zeros(2)).mean
+        except NotImplementedError:
+            mean = np.nan
+        if not np.allclose(mean, np.exp(f), rtol=1e-6):
+            raise ValueError(
+                f"{method} is for likelihoods whose predictive_moments have the mean exp(f), and "
+                f"likelihood {likelihood.name!r} has another mean or none: use predict for the "
+                "mean of a count, or latent_mean_and_variance for f."
+            )
+
     def predict(self, X, exposure=None, return_std=False, return_quantiles=None):
         """Predictive mean of the counts; on request also standard deviations or quantiles.
 
@@ -245,8 +267,15 @@ class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParamete
             Only with `return_std`.
         rate_quantiles : ndarray of shape (n_quantiles, n_samples)
             Only with `return_quantiles`.
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid, or if the mean of a count is not exp(f) under a likelihood of
+            your own.
         """
         X = validate_rows_to_predict(self, X)
+        self._require_rate("predict_rate")
         offset = self._offset(exposure, len(X))
         if check_flag("return_std", return_std):
             mean, square = self._predictor.expectation(moments_of_exp, X, self.n_jobs, offset)
@@ -278,8 +307,15 @@ class BayesianGPCountRegressor(RegressorMixin, OneLatentFunction, _CountParamete
         -------
         ndarray of shape (n_samples,)
             Probabilities.
+
+        Raises
+        ------
+        ValueError
+            If an argument is invalid, or if the mean of a count is not exp(f) under a likelihood of
+            your own.
         """
         X = validate_rows_to_predict(self, X)
+        self._require_rate("exceedance_proba")
         log_threshold = np.log(check_in("threshold", threshold, "(0, inf)"))
         return exceedance(self, X, log_threshold, self._offset(exposure, len(X)))
 

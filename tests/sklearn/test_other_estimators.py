@@ -23,7 +23,7 @@ from skgpmcmc import (
     BayesianGPVolatilityRegressor,
 )
 from skgpmcmc.approximations import EP
-from skgpmcmc.likelihoods import Gaussian, Poisson, Probit
+from skgpmcmc.likelihoods import Gaussian, NegativeBinomial, Poisson, Probit
 from skgpmcmc.run.leave_one_out import integrated_densities
 from skgpmcmc.samplers import PseudoMarginal
 
@@ -327,6 +327,39 @@ def test_fractional_counts_are_allowed_with_a_likelihood_object():
     by_name = quickest(BayesianGPCountRegressor, **settings)
     by_object = clone(by_name).set_params(likelihood=Poisson())
     assert_allclose(by_object.fit(X, averages).predict(X), by_name.fit(X, averages).predict(X))
+
+
+class DoubledMean(Poisson):
+    """Its counts are twice as many as their exp(f)."""
+
+    def predictive_moments(self, mean, var):
+        moments = super().predictive_moments(mean, var)
+        return moments._replace(mean=2.0 * moments.mean)
+
+
+@dataclass(frozen=True)
+class MeanOfTheShape(NegativeBinomial):
+    """The mean of its counts is exp(f) only at the first value of its parameter."""
+
+    def predictive_moments(self, mean, var):
+        moments = super().predictive_moments(mean, var)
+        return moments._replace(mean=self.shape * moments.mean)
+
+
+class NoMean(Poisson):
+    def predictive_moments(self, mean, var):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("likelihood", [DoubledMean(), MeanOfTheShape(), NoMean()])
+def test_rate_of_counts_whose_mean_is_another_is_refused(likelihood):
+    y = np.random.default_rng(0).poisson(np.exp(F))
+    model = BayesianGPCountRegressor(likelihood=likelihood, kernel=FIXED, **WALK).fit(X, y)
+    message = f"is for likelihoods .* the mean exp.f., and likelihood '{likelihood.name}' has"
+    with pytest.raises(ValueError, match=f"predict_rate {message}"):
+        model.predict_rate(X)
+    with pytest.raises(ValueError, match=f"exceedance_proba {message}"):
+        model.exceedance_proba(X, 1.0)
 
 
 def test_counts_of_zero_give_a_low_rate():
