@@ -15,6 +15,7 @@ from scipy.special import chdtr
 from .._typing import FloatArray
 from ..model.joint import LatentGP
 from ..transitions.base import ChainState, Transition
+from ..transitions.operator import Operator
 
 #: Shares of the replicates after which a test with a level computes its p-value.
 _LOOKS = (0.5, 1.0)
@@ -303,12 +304,19 @@ def prior_invariance_test(
     ------
     RuntimeError
         If a chain cannot start. Leaving out this replicate would bias the test.
+    TypeError
+        If `set_up` is not callable, or returns an operator, which moves coordinates only.
 
     References
     ----------
     Geweke (2004), *Getting it right*; Gandy & Scott (2020), *Unit testing for MCMC and other Monte
     Carlo methods*, for independent replicates and tests that stop early.
     """
+    if not callable(set_up):
+        raise TypeError(
+            "set_up must be a function of a model and a random generator that returns a transition;"
+            f" got {set_up!r}: for a transition without set-up, pass lambda model, rng: transition."
+        )
     streams = rng.spawn(4)
     statistics = joint_statistics(model) if statistics is None else statistics
     n_reference = 4 * n_replicates if n_reference is None else n_reference
@@ -389,7 +397,14 @@ class _Replicates:
         key = y.tobytes()
         if key not in self.set_ups:
             problem = self.model.with_observations(y=y)
-            self.set_ups[key] = problem, self.set_up(problem, self.set_up_rng.spawn(1)[0])
+            transition = self.set_up(problem, self.set_up_rng.spawn(1)[0])
+            if isinstance(transition, Operator):
+                raise TypeError(
+                    f"set_up returns the operator {transition!r}, which moves coordinates, and not "
+                    "a transition: return HyperUpdate(AncillaryAugmentation(), operator), which "
+                    "applies it to theta, or LatentUpdate(operator), which applies it to f."
+                )
+            self.set_ups[key] = problem, transition
         return self.set_ups[key]
 
 

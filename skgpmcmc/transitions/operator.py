@@ -18,18 +18,38 @@ from .base import S, StepInfo, Tunable
 
 
 class Outcome(NamedTuple):
-    """Result of a move by an operator."""
+    """Result of a move by an operator.
 
-    point: Any  # the point after the move, of the class of the point before
+    Attributes
+    ----------
+    point : Point
+        The point after the move, of the class of the point before; after a rejection, the very
+        point before.
+    accepted : bool
+        Whether the proposal was accepted.
+    acceptance_probability : float
+        ``min(1, ratio)``.
+    n_evaluations : int
+        Evaluations of the conditional density.
+    lost : ndarray or None
+        A visited position at which the conditional density has no point (its ``at`` returned None),
+        the last one if there are several; None without such a position. Diagnostics count the move
+        as a failure if the prior is positive at this position.
+    failed : bool
+        Whether the proposal was rejected because an iteration did not converge, or was not
+        reversible.
+    """
+
+    point: Any
     accepted: bool
     acceptance_probability: float
-    n_evaluations: int  # evaluations of the conditional density
-    lost: FloatArray | None = None  # a visited position without density, if any
-    failed: bool = False  # rejected because an iteration did not converge, or was not reversible
+    n_evaluations: int
+    lost: FloatArray | None = None
+    failed: bool = False
 
     @classmethod
     def rejected(cls, point: Any, n_evaluations: int, lost: FloatArray | None) -> Outcome:
-        """Return the outcome of a proposal without density."""
+        """Return the outcome of a proposal at a position without density, which is `lost`."""
         return cls(point, False, 0.0, n_evaluations, lost)
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from skgpmcmc.testing import Statistic, prior_invariance_test, start_at_latent
-from skgpmcmc.transitions import StepInfo
+from skgpmcmc.transitions import EllipticalSlice, RandomWalk, StepInfo
 
 from ...helpers import make_model, seeded
 
@@ -76,6 +76,29 @@ def test_looks_change_only_when_the_invariance_test_stops():
 
 def test_invariance_test_accepts_an_odd_number_of_replicates():
     assert examined(0.0, seed=1, n_replicates=13, level=1e-9).n_replicates in (7, 13)
+
+
+def examined_by(set_up):
+    model = make_model(np.array([[0.0], [1.0]]), np.ones(2))
+    return prior_invariance_test(
+        model,
+        set_up,
+        start_at_latent,
+        n_replicates=2,
+        n_steps=1,
+        rng=np.random.default_rng(0),
+    )
+
+
+@pytest.mark.parametrize("given", [EllipticalSlice(), RandomWalk()], ids=["transition", "operator"])
+def test_invariance_test_asks_for_a_function_in_place_of_a_transition(given):
+    with pytest.raises(TypeError, match=f"got {type(given).__name__}.* lambda model, rng: transi"):
+        examined_by(given)
+
+
+def test_invariance_test_asks_for_a_transition_in_place_of_an_operator():
+    with pytest.raises(TypeError, match=r"the operator RandomWalk.* return HyperUpdate\(Ancillary"):
+        examined_by(lambda model, rng: RandomWalk())
 
 
 @pytest.mark.statistical
