@@ -20,32 +20,17 @@ from .base import S, StepInfo, Tunable
 class Outcome(NamedTuple):
     """Result of a move by an operator.
 
-    Attributes
-    ----------
-    point : Point
-        The point after the move, of the class of the point before; after a rejection, the very
-        point before.
-    accepted : bool
-        Whether the proposal was accepted.
-    acceptance_probability : float
-        ``min(1, ratio)``.
-    n_evaluations : int
-        Evaluations of the conditional density.
-    lost : ndarray or None
-        A visited position at which the conditional density has no point (its ``at`` returned None),
-        the last one if there are several; None without such a position. Diagnostics count the move
-        as a failure if the prior is positive at this position.
-    failed : bool
-        Whether the proposal was rejected because an iteration did not converge, or was not
-        reversible.
+    `lost` is a visited position at which the conditional density has no point, as its ``at``
+    returns None: the last such position if there are several, and None if there is none.
+    Diagnostics count the move as a failure if the prior of theta is positive at this position.
     """
 
-    point: Any
+    point: Any  # after the move, of the class of the point before; if rejected, the very same point
     accepted: bool
     acceptance_probability: float
-    n_evaluations: int
+    n_evaluations: int  # evaluations of the conditional density
     lost: FloatArray | None = None
-    failed: bool = False
+    failed: bool = False  # rejected because an iteration did not converge, or was not reversible
 
     @classmethod
     def rejected(cls, point: Any, n_evaluations: int, lost: FloatArray | None) -> Outcome:
