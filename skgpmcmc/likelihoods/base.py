@@ -325,7 +325,7 @@ class Likelihood(ABC):
         Parameters
         ----------
         mean, var : ndarray, of any shapes that broadcast
-            Predictive mean and variance, latent scale.
+            Predictive mean and variance, latent scale. A variance of zero is allowed.
         """
         raise NotImplementedError(
             f"The {self.name} likelihood does not define the mean of a target."
