@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,32 +34,31 @@ def list_parts(
     ValueError
         If a kernel is on columns that X does not have.
     """
-    return list(_iterate(kernel, "", list(range(n_features)), feature_names))
+    return _list_parts(kernel, "", list(range(n_features)), feature_names)
 
 
-def _iterate(
+def _list_parts(
     kernel: Kernel, path: str, columns: list[int], names: Sequence[str] | None
-) -> Iterator[KernelPart]:
+) -> list[KernelPart]:
     if isinstance(kernel, Sum):
-        yield from _iterate(kernel.k1, f"{path}k1__", columns, names)
-        yield from _iterate(kernel.k2, f"{path}k2__", columns, names)
-    elif isinstance(kernel, Product):
-        first = list(_iterate(kernel.k1, f"{path}k1__", columns, names))
-        second = list(_iterate(kernel.k2, f"{path}k2__", columns, names))
-        yield from _place_constant(first, second)
-        yield from _place_constant(second, first)
-    elif isinstance(kernel, Exponentiation):
-        yield from _iterate(kernel.kernel, f"{path}kernel__", columns, names)
-    elif isinstance(kernel, On):
+        first = _list_parts(kernel.k1, f"{path}k1__", columns, names)
+        second = _list_parts(kernel.k2, f"{path}k2__", columns, names)
+        return first + second
+    if isinstance(kernel, Product):
+        first = _list_parts(kernel.k1, f"{path}k1__", columns, names)
+        second = _list_parts(kernel.k2, f"{path}k2__", columns, names)
+        return _place_constant(first, second) + _place_constant(second, first)
+    if isinstance(kernel, Exponentiation):
+        return _list_parts(kernel.kernel, f"{path}kernel__", columns, names)
+    if isinstance(kernel, On):
         own = kernel.find_positions(len(columns), names)
         chosen = [columns[k] for k in own]
         own_names = None if names is None else [names[k] for k in own]
-        yield from _iterate(kernel.kernel, f"{path}kernel__", chosen, own_names)
-    elif isinstance(kernel, Categorical):
+        return _list_parts(kernel.kernel, f"{path}kernel__", chosen, own_names)
+    if isinstance(kernel, Categorical):
         own = kernel.find_positions(len(columns), names)
-        yield KernelPart(kernel, path, [columns[k] for k in own])
-    else:
-        yield KernelPart(kernel, path, columns)
+        columns = [columns[k] for k in own]
+    return [KernelPart(kernel, path, columns)]
 
 
 def _place_constant(factor: list[KernelPart], other: list[KernelPart]) -> list[KernelPart]:

@@ -126,9 +126,8 @@ class Design:
         """Return some points; `chosen` is a mask, (D,)."""
         return Design(self.points[i] for i in np.flatnonzero(chosen))
 
-    def thin(self, scale: FloatArray, options: EmulatorOptions) -> Design:
-        """Return the points farthest from any better point, if there are too many."""
-        most = options.most_values // (len(scale) + 1)
+    def thin(self, scale: FloatArray, most: int) -> Design:
+        """Return the `most` points that are farthest from any better point."""
         order = np.argsort(-self.log_density, kind="stable")
         z = (self.theta / scale)[order]
         squares = np.einsum("ir,ir->i", z, z)

@@ -78,7 +78,7 @@ class EmulatorState:
     held_out : tuple of ExaminedEmulator
         The emulator before each batch, compared with its held-out points; the last batch last.
     examined : ExaminedEmulator or None
-        The best examined emulator.
+        The best examined emulator. If it was not the last one, it was examined twice.
     dim : int
         Number of hyper-parameters, p.
     scale : ndarray of shape (p,)
@@ -134,11 +134,14 @@ class EmulatorState:
         """Spawn a seed for each of n calls."""
         return self.rng.bit_generator.seed_seq.spawn(n)  # type: ignore[attr-defined]
 
-    def draw(self, target: EmulatedPosterior, power: float = 1.0) -> FloatArray:
+    def draw(
+        self, target: EmulatedPosterior, power: float = 1.0, *, fine: bool = False
+    ) -> FloatArray:
         """Draw from pi* raised to a power, on a grid or by short chains; (m, p)."""
         n_chains = self.options.n_pooled
         if self.dim <= MOST_ROTATED:
-            return self.make_grid(target).temper(1.0 / power).sample(self.rng, self.options.n_draws)
+            grid = self.make_grid(target, fine=fine).temper(1.0 / power)
+            return grid.sample(self.rng, self.options.n_draws)
         assert self.exploration is not None
         visited = np.array([point.position for point in self.exploration.states])
         begins = visited[self.rng.integers(len(visited), size=n_chains)]
@@ -198,7 +201,7 @@ class EmulatorState:
     def make_reference(self, noise: float = np.inf) -> InterpolatedSites:
         """Interpolate the sites of the design, with sequential rows for estimates of this noise."""
         high = self.design.above(self.options.deepest(self.dim))
-        used = high.thin(self.scale, self.options)
+        used = high.thin(self.scale, self.options.most_values)
         sites = [point.sites for point in used.points]
         skewness = [point.skewness for point in used.points if point.skewness is not None]
         sequential_rows = choose_sequential_rows(np.array(skewness), noise) if skewness else None
@@ -218,13 +221,13 @@ def learn_emulator(
     """
     precise = request.approximation.with_tolerance(options.tolerance)
     model = request.model
-    request = request._replace(approximation=precise)
-    found, n_evaluations, scale = find_modes(request, options, workers)
-    request = request._replace(model=bound_rank(model, found.best.theta))
-    design, root = estimate_scale(request, found, scale, options, workers)
+    search = request._replace(approximation=precise)
+    found, n_evaluations, scale = find_modes(search, options, workers)
+    search = search._replace(model=bound_rank(model, found.best.theta))
+    design, root = estimate_scale(search, found, scale, options, workers)
     state = EmulatorState(
         model,
-        request.model,
+        search.model,
         precise,
         options,
         request.rng,
@@ -239,15 +242,16 @@ def learn_emulator(
 
 def explore_with_hmc(state: EmulatorState, request: Request, workers: Executor) -> EmulatorState:
     """Run Hamiltonian chains from the best points, and add the points they visit to the design."""
+    rough = HyperPosterior(state.learned, request.approximation)
     keep = partial(summarize_q, options=state.options)
-    posterior = HyperPosterior(state.learned, state.approximation, keep=keep)
+    precise = HyperPosterior(state.learned, state.approximation, keep=keep)
     n = len(request.starts)
     begins = state.design.above(state.options.negligible_depth).theta
     best = state.design.best.theta
     spread = choose_spread_out(begins / state.scale, best[None] / state.scale, n - 1)
     starts = [best, *begins[spread]]
     exploration = run_hamiltonian_chains(
-        posterior, starts, state.root, state.spawn_seeds(n), workers, state.options
+        rough, precise, starts, state.root, state.spawn_seeds(n), workers, state.options
     )
     points = [DesignPoint.of(point) for point in exploration.visited if point.kept is not None]
     state = state.with_points(points, exploration.n_evaluations)
@@ -257,10 +261,11 @@ def explore_with_hmc(state: EmulatorState, request: Request, workers: Executor) 
 def refine_design(state: EmulatorState, workers: Executor) -> EmulatorState:
     """Add batches of points until the predicted acceptance rate is enough.
 
-    Half of a batch comes from pi*, and half from wider tails.
+    Half of a batch comes from pi*, and half from wider tails. If no emulator is good enough, the
+    best one is examined again, at points that had no part in its choice.
     """
     options = state.options
-    size = state.options.batch(state.dim)
+    size = options.batch(state.dim)
     enough = options.enough(state.dim)
     most = len(state.design) + options.most_rounds * size
     for number in range(options.most_rounds):
@@ -271,21 +276,55 @@ def refine_design(state: EmulatorState, workers: Executor) -> EmulatorState:
         state = _learn_batch(state, size, stage + so_far * (number > 0), workers)
         if state.exploration is not None and not state.usable:
             break  # trajectories will lead: hundreds of points were not enough
-    return state
+    chosen = state.examined
+    if chosen is None or chosen is state.held_out[-1] or time_is_over():
+        return state
+    # The best of several noisy predictions is too good.
+    state, again, _ = _examine(
+        state, chosen.posterior, size, "examining the emulator", workers, fine=True
+    )
+    if again is None:
+        return replace(state, examined=None)
+    return replace(state, held_out=(*state.held_out, again), examined=again)
 
 
 def _learn_batch(state: EmulatorState, size: int, stage: str, workers: Executor) -> EmulatorState:
     """Examine the emulator at new points, which then join its design."""
-    target = state.posterior
+    state, held_out, draws = _examine(state, state.posterior, size, stage, workers)
+    if held_out is None:
+        return state
+    root = state.root
+    best = state.examined
+    if best is None or held_out.acceptance >= best.acceptance:
+        best = held_out if state.grows else None
+        usable = held_out.acceptance > state.options.usable_acceptance
+        root = covariance_root(draws) if usable else root
+    return replace(state, held_out=(*state.held_out, held_out), examined=best, root=root)
+
+
+def _examine(
+    state: EmulatorState,
+    target: EmulatedPosterior,
+    size: int,
+    stage: str,
+    workers: Executor,
+    *,
+    fine: bool = False,
+) -> tuple[EmulatorState, ExaminedEmulator | None, FloatArray]:
+    """Compare an emulator with `size` held-out points, which then join the design.
+
+    Draws with ``fine=True`` come from the grid of the chains' proposals, if there is a grid. The
+    function returns the new state, the result (None if no point has a density), and draws from pi*.
+    """
     power = 1.0 / state.options.temperature(state.dim)
-    draws = state.draw(target)
+    draws = state.draw(target, fine=fine)
     typical = draws[state.rng.choice(len(draws), size // 2, replace=False)]
-    wide = state.rng.permutation(state.draw(target, power))[: 2 * size]
+    wide = state.rng.permutation(state.draw(target, power, fine=fine))[: 2 * size]
     present = np.concatenate([state.design.theta, typical]) / state.scale
     wide = wide[choose_spread_out(wide / state.scale, present, size - len(typical))]
     points = state.evaluate_points(np.concatenate([typical, wide]), stage, workers)
     if not points:
-        return replace(state, n_evaluations=state.n_evaluations + size)
+        return replace(state, n_evaluations=state.n_evaluations + size), None, draws
     theta = np.array([point.theta for point in points])
     is_typical = (theta[:, None] == typical).all(axis=2).any(axis=1)
     log_evidence = np.array([point.log_evidence for point in points])
@@ -294,13 +333,7 @@ def _learn_batch(state: EmulatorState, size: int, stage: str, workers: Executor)
     acceptance = independence_acceptance(missed, shares)
     error = weighted_sd(missed, shares)
     held_out = ExaminedEmulator(target, acceptance, error, theta, log_evidence, shares)
-    root = state.root
-    best = state.examined
-    if best is None or acceptance >= best.acceptance:
-        best = held_out if state.grows else None
-        root = covariance_root(draws) if acceptance > state.options.usable_acceptance else root
-    state = state.with_points(points, size)
-    return replace(state, held_out=(*state.held_out, held_out), examined=best, root=root)
+    return state.with_points(points, size), held_out, draws
 
 
 def _weigh_draws(log_weights: FloatArray, is_typical: np.ndarray) -> FloatArray:

@@ -1,6 +1,7 @@
 """What a set-up learns of the posterior of theta, and when it has learned enough."""
 
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -109,8 +110,28 @@ def test_emulator_is_not_usable_before_an_examination_far_from_modes(begun, two_
 def test_best_of_the_examined_emulators_is_kept(complete):
     """Of those that were examined where chains will go."""
     more = refined(complete, most_rounds=3, worthwhile_evaluations=1e20)
-    for known in (complete, more):
-        assert known.acceptance == max(batch.acceptance for batch in known.held_out[1:])
+    batches = more.held_out[1 : len(complete.held_out) + 3]
+    best = max(batches, key=attrgetter("acceptance"))
+    assert more.examined.posterior is best.posterior
+
+
+def test_emulator_that_was_the_best_by_luck_is_examined_again(two_rounds):
+    """At new points, which replace the prediction that was too good."""
+    _, before = two_rounds
+    lucky = before.examined._replace(acceptance=0.9999)
+    after = refined(replace(before, examined=lucky), most_rounds=1, worthwhile_evaluations=1e20)
+    assert after.examined.posterior is lucky.posterior
+    assert after.acceptance < lucky.acceptance
+    assert after.examined is after.held_out[-1]
+    assert len(after.held_out) == len(before.held_out) + 2
+    new = after.design.points[-OPTIONS.batch(2) :]
+    assert_array_equal(after.examined.theta, [point.theta for point in new])
+
+
+def test_emulator_without_density_at_new_points_is_not_usable(two_rounds):
+    _, before = two_rounds
+    lucky = replace(before, examined=before.examined._replace(acceptance=0.9999))
+    assert not refined(lucky, Nothing(), most_rounds=1, worthwhile_evaluations=1e20).usable
 
 
 @in_one_test(
@@ -122,8 +143,11 @@ def test_learning_ends_if_acceptance_suffices_or_rounds_are_over(
     begun, most_rounds, worthwhile, n_rounds
 ):
     after = refined(begun, most_rounds=most_rounds, worthwhile_evaluations=worthwhile)
-    assert len(after.held_out) == n_rounds
-    assert after.n_evaluations == begun.n_evaluations + n_rounds * OPTIONS.batch(2)
+    n_batches = n_rounds + (
+        after.held_out[-1].posterior is not after.held_out[n_rounds - 1].posterior
+    )
+    assert len(after.held_out) == n_batches
+    assert after.n_evaluations == begun.n_evaluations + n_batches * OPTIONS.batch(2)
 
 
 def test_default_learning_reaches_enough_acceptance_within_its_rounds(complete):
@@ -210,7 +234,7 @@ def test_errors_in_the_tails_count_by_their_posterior_mass():
 
 
 def test_scale_is_the_deviation_of_draws_from_the_examined_posterior(complete, begun):
-    draws = complete.draw(complete.examined.posterior)
+    draws = np.concatenate([complete.draw(complete.examined.posterior) for _ in range(8)])
     covariance = np.cov(draws, rowvar=False)
     deviations = np.sqrt(covariance.diagonal())
     assert_allclose(complete.scale, deviations, rtol=0.25)
@@ -267,6 +291,16 @@ def test_trial_points_are_those_of_the_last_two_batches(complete):
     fits = [Laplace(tol=1e-6).fit(complete.model, theta).log_evidence for theta in thetas[:4]]
     assert_allclose(evidence[:4], fits, atol=1e-2)
     assert len(thetas) == 2 * OPTIONS.batch(2)
+
+
+def test_reference_interpolates_the_sites_of_every_useful_point(many_lengths):
+    """The emulator, which learns from gradients too, has room for fewer points."""
+    few = replace(many_lengths, options=replace(OPTIONS, most_values=100))
+    useful = few.design.above(OPTIONS.deepest(4))
+    assert len(useful) > 100
+    assert len(few.make_reference().nodes) == 100
+    assert len(few.posterior.emulator.nodes) == 100 // 5
+    assert len(many_lengths.make_reference().nodes) == len(useful)
 
 
 def test_number_of_sequential_rows_follows_the_wanted_noise(complete):
