@@ -33,9 +33,9 @@ from sklearn.gaussian_process.kernels import (
 )
 from threadpoolctl import threadpool_limits
 
-from skgpmcmc.kernels import Linear, On, Tanimoto
-from skgpmcmc.likelihoods import Gaussian, Poisson, Probit
-from skgpmcmc.likelihoods.binomial import Binomial, decode
+from skgpmcmc.kernels import Categorical, Linear, On, Tanimoto
+from skgpmcmc.likelihoods import Gaussian, Poisson, Probit, PsychometricProbit
+from skgpmcmc.likelihoods.binomial import Binomial, RepeatedTrials, decode
 from skgpmcmc.model import LatentGP
 from skgpmcmc.run import summarize_convergence
 
@@ -50,6 +50,7 @@ EFFECTIVE = 400.0
 N_LATENT = 5
 
 Covariance = Callable[[Iterator[Any]], Any]
+LogLikelihood = Callable[[Any, Any], Any]
 
 # --- the peer's model -----------------------------------------------------------------------------
 
@@ -80,16 +81,32 @@ def _(kernel: On, X: np.ndarray) -> Covariance:
     return covariance_of(kernel.kernel, kernel.select(X))
 
 
+def value_of(kernel: Kernel, name: str) -> Covariance:
+    """Take the next value for a hyper-parameter, or its own value if it is fixed."""
+    if not getattr(kernel, f"hyperparameter_{name}").fixed:
+        return next
+    own = getattr(kernel, name)
+    return lambda values: own
+
+
 @covariance_of.register
 def _(kernel: ConstantKernel, X: np.ndarray) -> Covariance:
-    return next
+    return value_of(kernel, "constant_value")
 
 
 @covariance_of.register
 def _(kernel: Linear, X: np.ndarray) -> Covariance:
     Z = kernel.standardize(X)
     products = Z @ Z.T
-    return lambda values: next(values) * products
+    variance = value_of(kernel, "slope_variance")
+    return lambda values: variance(values) * products
+
+
+@covariance_of.register
+def _(kernel: Categorical, X: np.ndarray) -> Covariance:
+    assert kernel.hyperparameter_distance.fixed
+    matrix = kernel(X)
+    return lambda values: matrix
 
 
 @covariance_of.register
@@ -102,8 +119,16 @@ def _(kernel: Tanimoto, X: np.ndarray) -> Covariance:
 def _(kernel: RBF, X: np.ndarray) -> Covariance:
     from jax import numpy as jnp
 
-    distances = cdist(X, X)
-    return lambda values: jnp.exp(-0.5 * (distances / next(values)) ** 2)
+    if not kernel.anisotropic:
+        distances = cdist(X, X)
+        return lambda values: jnp.exp(-0.5 * (distances / next(values)) ** 2)
+    squares = (X[:, None, :] - X) ** 2
+
+    def ard(values: Iterator[Any]) -> Any:
+        lengths = jnp.stack([next(values) for _ in range(X.shape[1])])
+        return jnp.exp(-0.5 * squares @ lengths**-2.0)
+
+    return ard
 
 
 @covariance_of.register
@@ -131,22 +156,45 @@ def _(kernel: ExpSineSquared, X: np.ndarray) -> Covariance:
     return lambda values: jnp.exp(-2.0 * (waves / next(values)) ** 2)
 
 
-def log_likelihood_of(model: LatentGP) -> Callable[[Any], Any]:
-    """Return log p(y | f) up to a constant as a function of f at the rows."""
+def log_likelihood_of(model: LatentGP) -> LogLikelihood:
+    """Return log p(y | f) up to a constant, given f at the rows and the likelihood's parameters.
+
+    The parameters are on their natural scale.
+    """
     from jax import nn
     from jax import numpy as jnp
     from jax.scipy.special import log_ndtr
 
     y = jnp.asarray(model.y)
     if isinstance(model.likelihood, Probit):
-        return lambda f: log_ndtr(y * f).sum()
+        return lambda f, values: log_ndtr(y * f).sum()
     if isinstance(model.likelihood, Poisson):
         offset = jnp.asarray(model.observations.offset)
-        return lambda f: (y * (f + offset) - jnp.exp(f + offset)).sum()
+        return lambda f, values: (y * (f + offset) - jnp.exp(f + offset)).sum()
+    successes, trials = (jnp.asarray(part) for part in decode(model.y))
+    if isinstance(model.likelihood, RepeatedTrials):
+        return _log_likelihood_of_observer(model.likelihood.one, successes, trials)
     assert isinstance(model.likelihood, Binomial)
     assert model.likelihood.link == "logit"
-    successes, trials = (jnp.asarray(part) for part in decode(model.y))
-    return lambda f: (successes * f - trials * nn.softplus(f)).sum()
+    return lambda f, values: (successes * f - trials * nn.softplus(f)).sum()
+
+
+def _log_likelihood_of_observer(one: Any, successes: Any, trials: Any) -> LogLikelihood:
+    """Log likelihood of right answers, given f and the odds of a lapse; guesses are known."""
+    from jax import numpy as jnp
+    from jax.scipy.stats import norm
+
+    assert isinstance(one, PsychometricProbit)
+    assert [parameter.name for parameter in one.parameters] == ["lapse_odds"]
+
+    def log_likelihood(f: Any, values: Any) -> Any:
+        (odds,) = values
+        rest = (1.0 - one.guess) / (1.0 + odds)
+        right = one.guess + rest * norm.cdf(f)
+        wrong = rest * (odds + norm.cdf(-f))
+        return (successes * jnp.log(right) + (trials - successes) * jnp.log(wrong)).sum()
+
+    return log_likelihood
 
 
 class Peer:
@@ -160,8 +208,14 @@ class Peer:
     """
 
     def __init__(self, model: LatentGP, *, centered: bool = False) -> None:
-        laws = [nuts.lognormal_parameters(law) for law in model.hyperprior.laws]
+        self._groups = model.hyperprior._groups
+        grouped = [int(j) for at, _ in self._groups for j in at]
+        self._dim = len(model.hyperprior.laws)
+        self._alone = np.setdiff1d(np.arange(self._dim), grouped)
+        laws = [nuts.lognormal_parameters(model.hyperprior.laws[j]) for j in self._alone]
         self._loc, self._scale = np.transpose(laws)
+        n_kernel = len(model.covariance.kernel.theta)
+        self._of_likelihood = slice(n_kernel, n_kernel + len(model.likelihood.parameters))
         self._n = model.n_inputs
         self._covariance = covariance_of(model.covariance.kernel, model.covariance.X)
         self.latent_site: str | None = "f" if centered else "v"
@@ -181,18 +235,37 @@ class Peer:
         import numpyro.distributions as dist
         from jax import numpy as jnp
 
-        theta = numpyro.sample("theta", dist.Normal(self._loc, self._scale).to_event(1))
+        if self._groups:
+            flat = dist.ImproperUniform(dist.constraints.real_vector, (), (self._dim,))
+            theta = numpyro.sample("theta", flat)
+            numpyro.factor("prior", self._log_prior(theta))
+        else:
+            theta = numpyro.sample("theta", dist.Normal(self._loc, self._scale).to_event(1))
         if self.latent_site:
             L = jnp.linalg.cholesky(self._matrix(theta))
             whitened = dist.Normal(0.0, 1.0).expand([self._n]).to_event(1)
             prior = whitened if self.latent_site == "v" else dist.MultivariateNormal(scale_tril=L)
             latent = numpyro.sample(self.latent_site, prior)
             f = L @ latent if self.latent_site == "v" else latent
-            numpyro.factor("likelihood", self._log_likelihood(f[self._rows]))
+            values = jnp.exp(theta[self._of_likelihood])
+            numpyro.factor("likelihood", self._log_likelihood(f[self._rows], values))
             return
         L, whitened = self._whitened_targets(theta)
         log_evidence = -0.5 * jnp.sum(whitened**2) - jnp.sum(jnp.log(jnp.diagonal(L)))
         numpyro.factor("likelihood", log_evidence)
+
+    def _log_prior(self, theta: Any) -> Any:
+        """Log density of theta up to a constant; length-scales may shrink together."""
+        from jax import numpy as jnp
+
+        z = (theta[self._alone] - self._loc) / self._scale
+        log_density = -0.5 * jnp.sum(z**2)
+        for at, group in self._groups:
+            lengths, log_tau = theta[at[:-1]], theta[at[-1]]
+            own = [-2.0 * (lengths - group.log_width) - log_tau, log_tau[None] - group.start]
+            s = jnp.concatenate(own)
+            log_density -= jnp.sum(jnp.logaddexp(s, -s))
+        return log_density
 
     def latent(self, z: dict[str, Any]) -> Any:
         """Return f (n,), or its mean given theta where it is integrated out."""
@@ -220,7 +293,8 @@ class Peer:
         from jax.scipy.linalg import solve_triangular
 
         of_rows = self._matrix(theta)[self._rows[:, None], self._rows]
-        L = jnp.linalg.cholesky(of_rows + jnp.exp(2.0 * theta[-1]) * np.eye(len(self._rows)))
+        (log_noise,) = theta[self._of_likelihood]
+        L = jnp.linalg.cholesky(of_rows + jnp.exp(2.0 * log_noise) * np.eye(len(self._rows)))
         return L, solve_triangular(L, self._y, lower=True)
 
 

@@ -24,7 +24,7 @@ from skgpmcmc import (
     BayesianGPPoissonRegressor,
     BayesianGPRegressor,
 )
-from skgpmcmc.kernels import Linear, On, Tanimoto
+from skgpmcmc.kernels import Categorical, Linear, On, Tanimoto
 from skgpmcmc.likelihoods import PsychometricProbit
 
 from .common import data_folder, load_results, print_table, save
@@ -93,6 +93,20 @@ def season():
     return BayesianGPRegressor(kernel, random_state=0).fit(year, months["CO2"]), year
 
 
+def herds():
+    """Ill cattle of 15 herds in four periods: a deviation of every herd, and effects of periods."""
+    cattle = load_table("lme4", "cbpp")
+    effects = pd.get_dummies(cattle["period"], prefix="period", dtype=float).iloc[:, 1:]
+    kernel = (
+        C * Categorical("herd", np.inf, "fixed")
+        + On(Linear(100.0, "fixed"), list(effects))
+        + ConstantKernel(100.0, "fixed")
+    )
+    model = BayesianGPBinomialRegressor(kernel, likelihood="binomial_logit", random_state=0)
+    rows = effects.assign(herd=cattle["herd"])
+    return model.fit(rows, cattle["incidence"], trials=cattle["size"]), rows
+
+
 def threshold():
     """Right answers of children who listen to sounds in noise; a half is right by guessing."""
     children = load_table("MASS", "OME")
@@ -114,7 +128,7 @@ def mixture():
 
 RECIPES: dict[str, Callable[[], tuple[Any, pd.DataFrame]]] = {
     own.__name__: own
-    for own in (prevalence, counts, presence, fingerprints, season, threshold, mixture)
+    for own in (prevalence, counts, presence, fingerprints, season, herds, threshold, mixture)
 }
 
 # --- what is measured -----------------------------------------------------------------------------
@@ -134,7 +148,7 @@ def measure(name: str) -> dict[str, Any]:
         "ess": float(summary[["ess_bulk", "ess_tail"]].to_numpy().min()),
         "posterior": summary[["mean", "sd"]].to_dict("index"),
     }
-    if name == "presence":
+    if name in ("presence", "herds"):
         found["effects"] = model.linear_effects().to_dict("index")
     if name == "threshold":
         found["threshold"] = _find_threshold(model)

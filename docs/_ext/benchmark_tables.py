@@ -872,16 +872,16 @@ def _public_splits(results: Sequence[dict[str, Any]], published: dict[str, float
 
 
 def _recipes(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """What the fits of recipes take, and the linear effects of one of them."""
+    """What the fits of recipes take, and linear effects or a threshold of one of them."""
     (document,) = documents
     if part == "settings":
         return provenance(document, settings=False)
-    if part == "effects":
-        of_columns = next(own["effects"] for own in document["results"] if "effects" in own)
+    by_name = {own["recipe"]: own for own in document["results"]}
+    if part in ("presence", "herds"):
+        of_columns = by_name[part]["effects"]
     if part == "threshold":
-        found = next(own["threshold"] for own in document["results"] if "threshold" in own)
-        of_columns = {"threshold, dB": found}
-    if part in ("effects", "threshold"):
+        of_columns = {"threshold, dB": by_name[part]["threshold"]}
+    if part in ("presence", "herds", "threshold"):
         rows = [
             [column, *(two(own[key]) for key in ("mean", "sd", "5%", "95%"))]
             for column, own in of_columns.items()
