@@ -108,8 +108,11 @@ def calibrate_estimates(
     gap = log_p - evidence[found]
     center = state.design.best.theta
     scale = state.scale
+    # As many draws as rows cost little beside the fits of the trajectory that an estimate follows.
+    fewest = state.options.fewest_draws
+    fewest = fewest if state.usable else max(fewest, model.n_inputs)
     count = settings.n_importance or calibrate_draw_count(
-        theta, log_variance, center, scale, model.n_latent, settings.noise, state.options
+        theta, log_variance, center, scale, model.n_latent, settings.noise, fewest, state.options
     )
     # Errors matter by how often chains come near a theta; other moves come near any theta.
     share = np.clip(shares[found], state.options.other_probability, 1.0)

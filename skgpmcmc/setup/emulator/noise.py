@@ -59,6 +59,7 @@ def calibrate_draw_count(
     scale: FloatArray,
     n_latent: int,
     noise: float,
+    fewest: int,
     options: EmulatorOptions,
 ) -> DrawCount:
     """Fit the number of draws at any theta that gives log estimates this noise.
@@ -75,10 +76,12 @@ def calibrate_draw_count(
         Number of latent values. As many draws are always allowed: they take as much memory as K.
     noise : float
         Target standard deviation of the log estimate.
+    fewest : int
+        Least number of draws.
     options : EmulatorOptions
         Tuning constants of the set-up.
     """
     # Theta in the tails count as much as typical ones: chains stay long where estimates are noisier
     # than the law says.
     law = Quadratic.fit(theta, log_variance, center, scale)
-    return DrawCount(law, noise, options.fewest_draws, max(n_latent, options.most_draws))
+    return DrawCount(law, noise, fewest, max(n_latent, options.most_draws))

@@ -1,6 +1,7 @@
 """What is learned of estimates of p(y | theta): where chains go, and from how many draws."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -71,6 +72,22 @@ def test_number_of_importance_draws_gives_the_wanted_noise(known, monkeypatch):
     _, fixed = calibrate_estimates(known, replace(SETTINGS, n_importance=7), InProcessExecutor())
     assert fixed.n_importance == (7, 7)
     assert fixed.noise == pytest.approx(0.1 * np.sqrt(WANTED / 7), rel=0.05)
+
+
+def test_estimates_after_trajectories_have_at_least_as_many_draws_as_inputs(known, monkeypatch):
+    """They cost little beside the fits of a trajectory, which leads the chains here."""
+    thetas, evidence, _ = known.choose_trial_points()
+    states = [
+        SimpleNamespace(position=theta, log_evidence=value)
+        for theta, value in zip(thetas, evidence, strict=True)
+    ]
+    led = replace(known, examined=None, exploration=SimpleNamespace(states=states))
+    n = len(thetas)
+    few = np.full(n, np.log(40 * 0.1**2))
+    for state, n_draws in ((known, 40), (led, known.model.n_inputs)):
+        probing(state, monkeypatch, np.zeros(n), few)
+        _, found = calibrate_estimates(state, SETTINGS, InProcessExecutor())
+        assert found.n_importance == pytest.approx((n_draws, n_draws), rel=0.05)
 
 
 def test_every_probe_has_its_own_random_stream(known):

@@ -205,8 +205,8 @@ def test_probe_is_none_if_K_or_all_weights_are_useless(model, reference):
 # --- the number of draws --------------------------------------------------------------------------
 
 
-def calibrated(theta, log_variance, n=1000, noise=0.1):
-    return calibrate_draw_count(theta, log_variance, CENTER, SCALE, n, noise, OPTIONS)
+def calibrated(theta, log_variance, n=1000, noise=0.1, fewest=OPTIONS.fewest_draws):
+    return calibrate_draw_count(theta, log_variance, CENTER, SCALE, n, noise, fewest, OPTIONS)
 
 
 def test_number_of_draws_follows_the_probed_variances():
@@ -218,7 +218,8 @@ def test_number_of_draws_follows_the_probed_variances():
     for place in ([0.0, 0.0], [1.5, -1.0]):
         expected = np.exp(1.0 + 0.8 * place[0]) / 0.1**2
         assert count.at(CENTER + SCALE * place) == pytest.approx(expected, rel=0.2)
-    assert calibrated(theta, log_variance, 50, 9.0).at(CENTER) == OPTIONS.fewest_draws
+    for fewest in (OPTIONS.fewest_draws, 77):
+        assert calibrated(theta, log_variance, 50, 9.0, fewest).at(CENTER) == fewest
 
 
 @in_one_test("n", [3, 200, 1000, 10**5])
