@@ -8,6 +8,7 @@ evidence is exact, the tuned trajectories may also be the only moves of the chai
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,8 +73,7 @@ class HamiltonianExploration(NamedTuple):
 
 
 def run_hamiltonian_chains(
-    rough: HyperPosterior,
-    precise: HyperPosterior,
+    posterior: HyperPosterior,
     starts: Sequence[FloatArray],
     root: FloatArray,
     seeds: Sequence[np.random.SeedSequence],
@@ -85,11 +85,8 @@ def run_hamiltonian_chains(
 
     Parameters
     ----------
-    rough : HyperPosterior
-        Posterior in all windows but the last, whose points are not kept. Gradients with errors of
-        more than a few percent would spoil the metric.
-    precise : HyperPosterior
-        Posterior in the last window, whose points can become the design of an emulator.
+    posterior : HyperPosterior
+        Posterior with precise gradients: inexact gradients would spoil the metric.
     starts : sequence of ndarray of shape (p,)
         Theta at which each chain begins, natural logs. A theta without density is moved towards
         the kernel's values.
@@ -122,6 +119,7 @@ def run_hamiltonian_chains(
     log_step = Trajectory().typical_log_scale(dim)
     streams = [seed.spawn(len(windows)) for seed in seeds]
     begins: list[Any] = list(starts)
+    plain = replace(posterior, keep=None)
     visited = list[Any]()
     states = list[Any]()
     n_evaluations = 0
@@ -129,7 +127,7 @@ def run_hamiltonian_chains(
         is_last = i == len(windows) - 1
         items = [
             (
-                precise if is_last else rough,
+                posterior if is_last else plain,
                 begin,
                 root,
                 log_step,

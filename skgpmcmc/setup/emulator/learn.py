@@ -221,13 +221,13 @@ def learn_emulator(
     """
     precise = request.approximation.with_tolerance(options.tolerance)
     model = request.model
-    search = request._replace(approximation=precise)
-    found, n_evaluations, scale = find_modes(search, options, workers)
-    search = search._replace(model=bound_rank(model, found.best.theta))
-    design, root = estimate_scale(search, found, scale, options, workers)
+    request = request._replace(approximation=precise)
+    found, n_evaluations, scale = find_modes(request, options, workers)
+    request = request._replace(model=bound_rank(model, found.best.theta))
+    design, root = estimate_scale(request, found, scale, options, workers)
     state = EmulatorState(
         model,
-        search.model,
+        request.model,
         precise,
         options,
         request.rng,
@@ -242,16 +242,15 @@ def learn_emulator(
 
 def explore_with_hmc(state: EmulatorState, request: Request, workers: Executor) -> EmulatorState:
     """Run Hamiltonian chains from the best points, and add the points they visit to the design."""
-    rough = HyperPosterior(state.learned, request.approximation)
     keep = partial(summarize_q, options=state.options)
-    precise = HyperPosterior(state.learned, state.approximation, keep=keep)
+    posterior = HyperPosterior(state.learned, state.approximation, keep=keep)
     n = len(request.starts)
     begins = state.design.above(state.options.negligible_depth).theta
     best = state.design.best.theta
     spread = choose_spread_out(begins / state.scale, best[None] / state.scale, n - 1)
     starts = [best, *begins[spread]]
     exploration = run_hamiltonian_chains(
-        rough, precise, starts, state.root, state.spawn_seeds(n), workers, state.options
+        posterior, starts, state.root, state.spawn_seeds(n), workers, state.options
     )
     points = [DesignPoint.of(point) for point in exploration.visited if point.kept is not None]
     state = state.with_points(points, exploration.n_evaluations)

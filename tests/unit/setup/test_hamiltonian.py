@@ -48,12 +48,11 @@ class Normal:
         return point(position)
 
 
-def explore(starts, windows, target=None, workers=None, rough=None):
+def explore(starts, windows, target=None, workers=None):
     root, seeds = np.eye(len(starts[0])), np.random.SeedSequence(1).spawn(len(starts))
     workers = workers or InProcessExecutor()
-    target = target or Normal()
     return run_hamiltonian_chains(
-        rough or target, target, starts, root, seeds, workers, OPTIONS, windows
+        target or Normal(), starts, root, seeds, workers, OPTIONS, windows
     )
 
 
@@ -98,23 +97,6 @@ def test_warm_up_finds_metric_and_step_size():
         here = outcome.point
         accepted.append(outcome.acceptance_probability)
     assert 0.75 < np.mean(accepted) < 0.99
-
-
-def test_only_the_last_window_needs_the_precise_posterior():
-    """Its gradients are precise, and its points may join a design."""
-
-    class Recorded(Normal):
-        def at(self, position, sites=None):
-            visited.append((self, position))
-            return super().at(position, sites)
-
-    visited = []
-    rough, precise = Recorded(), Recorded()
-    exploration = explore(np.zeros((2, DIM)), [3, 3, 3], precise, rough=rough)
-    by_window = [target for target, _ in visited]
-    n_last = sum(target is precise for target in by_window)
-    assert all(target is rough for target in by_window[:-n_last])
-    assert len(exploration.visited) == n_last > 6
 
 
 @in_one_test("dim", [4, 8, 22, 60])
