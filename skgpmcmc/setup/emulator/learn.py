@@ -203,7 +203,10 @@ class EmulatorState:
         high = self.design.above(self.options.deepest(self.dim))
         used = high.thin(self.scale, self.options.most_values)
         sites = [point.sites for point in used.points]
-        skewness = [point.skewness for point in used.points if point.skewness is not None]
+        # Rare theta, where margins are more skewed, count as much as typical ones: chains stay for
+        # long where estimates are noisy.
+        spread = high.thin(self.scale, self.options.most_values // (self.dim + 1))
+        skewness = [point.skewness for point in spread.points if point.skewness is not None]
         sequential_rows = choose_sequential_rows(np.array(skewness), noise) if skewness else None
         center = self.design.best.theta
         scale = self.scale
