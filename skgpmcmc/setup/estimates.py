@@ -108,9 +108,10 @@ def calibrate_estimates(
     gap = log_p - evidence[found]
     center = state.design.best.theta
     scale = state.scale
-    # As many draws as rows cost little beside the fits of the trajectory that an estimate follows.
     fewest = state.options.fewest_draws
-    fewest = fewest if state.usable else max(fewest, model.n_inputs)
+    if not state.usable:
+        # As many draws as inputs cost little beside the fits of the trajectory before an estimate.
+        fewest = max(fewest, model.n_inputs)
     count = settings.n_importance or calibrate_draw_count(
         theta, log_variance, center, scale, model.n_latent, settings.noise, fewest, state.options
     )

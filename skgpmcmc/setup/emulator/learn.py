@@ -205,7 +205,7 @@ class EmulatorState:
         sites = [point.sites for point in used.points]
         # Rare theta, where margins are more skewed, count as much as typical ones: chains stay for
         # long where estimates are noisy.
-        spread = high.thin(self.scale, self.options.most_values // (self.dim + 1))
+        spread = high.thin(self.scale, self.options.most_points(self.dim))
         skewness = [point.skewness for point in spread.points if point.skewness is not None]
         sequential_rows = choose_sequential_rows(np.array(skewness), noise) if skewness else None
         center = self.design.best.theta

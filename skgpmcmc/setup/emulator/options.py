@@ -62,6 +62,10 @@ class EmulatorOptions:
         """Return the number of points in a batch, which is also the number compared for modes."""
         return int(self.per_batch) + 2 * dim
 
+    def most_points(self, dim: int) -> int:
+        """Return the largest number of points whose values and gradients condition an emulator."""
+        return self.most_values // (dim + 1)
+
     def deepest(self, dim: int) -> float:
         """Return the largest distance below the best log density of a useful point, in nats."""
         return self.design_depth + dim

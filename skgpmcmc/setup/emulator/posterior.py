@@ -78,7 +78,7 @@ class EmulatedPosterior:
         lowest = top - options.deepest(len(root))
         is_used = design.log_density >= lowest
         while True:
-            used = design.select(is_used).thin(scale, options.most_values // (len(scale) + 1))
+            used = design.select(is_used).thin(scale, options.most_points(len(scale)))
             posterior = cls._of_points(model, used, root, options)
             log_prior = model.hyperprior.log_prob(design.theta)
             emulated = log_prior + posterior.log_evidence(design.theta)

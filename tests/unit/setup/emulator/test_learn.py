@@ -11,6 +11,7 @@ from scipy import stats
 from skgpmcmc.approximations import EP, Laplace
 from skgpmcmc.chain import InProcessExecutor
 from skgpmcmc.chain.time_limit import TimeLimit, apply_limit
+from skgpmcmc.importance.sequential import choose_sequential_rows
 from skgpmcmc.model import HyperPrior, smooth_kernel
 from skgpmcmc.setup import Request
 from skgpmcmc.setup.emulator.design import Design, DesignPoint
@@ -301,6 +302,16 @@ def test_reference_interpolates_the_sites_of_every_useful_point(many_lengths):
     assert len(few.make_reference().nodes) == 100
     assert len(few.posterior.emulator.nodes) == 100 // 5
     assert len(many_lengths.make_reference().nodes) == len(useful)
+
+
+def test_sequential_rows_are_chosen_by_points_that_are_far_apart(many_lengths):
+    """All points are mostly typical ones, with margins that are less skewed."""
+    few = replace(many_lengths, options=replace(OPTIONS, most_values=30))
+    spread = few.design.above(OPTIONS.deepest(4)).thin(few.scale, 30 // 5)
+    skewness = np.array([point.skewness for point in spread.points])
+    for noise in (0.3, 0.1, 0.03):
+        expected = choose_sequential_rows(skewness, noise)
+        assert_array_equal(few.make_reference(noise).sequential_rows, expected)
 
 
 def test_number_of_sequential_rows_follows_the_wanted_noise(complete):
