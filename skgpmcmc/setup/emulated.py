@@ -83,7 +83,7 @@ def set_up_emulated(
             if settings is not None:
                 state, source = calibrate_estimates(state, settings, workers)
             if state.usable:
-                proposals = propose_by_emulator(state, source, n_chains)
+                state, proposals = propose_by_emulator(state, source, n_chains, workers)
             else:
                 proposals = propose_by_trajectories(state, source)
             transition: Transition[Any] = source.mixture(
@@ -107,7 +107,7 @@ def set_up_emulated(
             visited = np.concatenate([segment.theta for segment in segments])
             state = refine_design(_add_visited(state, visited, workers), workers)
     except OutOfTimeError:
-        return _prepare_without_measurement(request, state, settings, draws_latent)
+        return _prepare_without_measurement(request, state, settings, workers, draws_latent)
     return PreparedChains(
         transition=transition,
         reference=source.reference,
@@ -196,7 +196,11 @@ def _prepare_without_hyperparameters(
 
 
 def _prepare_without_measurement(
-    request: Request, state: EmulatorState, settings: EmulatorSettings | None, draws_latent: bool
+    request: Request,
+    state: EmulatorState,
+    settings: EmulatorSettings | None,
+    workers: Executor,
+    draws_latent: bool,
 ) -> PreparedChains:
     """Prepare chains after the time is over, by the design and the scale found so far."""
     source = EvidenceSource.exact(request.approximation, draws_latent=draws_latent)
@@ -204,7 +208,7 @@ def _prepare_without_measurement(
         source = EvidenceSource.by_draws(settings, state.make_reference())
     n_chains = len(request.rngs)
     if state.usable:
-        proposals = propose_by_emulator(state, source, n_chains)
+        state, proposals = propose_by_emulator(state, source, n_chains, workers)
     else:
         proposals = propose_by_random_walk(state, n_chains)
     transition = source.mixture(proposals.by_name, proposals.other_probability)

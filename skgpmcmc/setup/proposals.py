@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
 from .._typing import FloatArray
+from ..chain.executor import Executor
 from ..hyperposterior.posterior import HyperPosterior
 from ..model.default_priors import period_positions
 from ..transitions.metropolis import PeriodMultiples, Proposal, RandomWalk
 from ..transitions.rotation import MOST_ROTATED, Rotation
-from ..transitions.surrogate import IndependenceMetropolis, SurrogateProposal, TMixture
+from ..transitions.surrogate import IndependenceMetropolis, SurrogateProposal
 from .emulator.learn import EmulatorState
 from .estimates import EvidenceSource
 
@@ -37,8 +40,8 @@ def widen_rotations(proposals: dict[str, Proposal]) -> dict[str, Proposal]:
 
 
 def propose_by_emulator(
-    state: EmulatorState, source: EvidenceSource, n_chains: int
-) -> ChainProposals:
+    state: EmulatorState, source: EvidenceSource, n_chains: int, workers: Executor
+) -> tuple[EmulatorState, ChainProposals]:
     """Propose by the examined emulator: on a grid, or with more hyper-parameters by short chains.
 
     Proposals come from wider tails than those of pi*, which bounds the importance ratio where pi*
@@ -58,12 +61,42 @@ def propose_by_emulator(
         main: dict[str, Proposal] = {"rotation": Rotation(grid.temper(1.0 / lifted))}
         starts = grid.temper(temperature).sample(state.rng, n_chains)
     else:
-        mixture = TMixture.of_draws(state.draw(target, lifted), state.modes, state.scale)
+        mixture = state.fit_mixture(state.draw(target, lifted), target)
         independence = IndependenceMetropolis(mixture, options.n_pooled)
         main = {"surrogate": SurrogateProposal(target.to_power(lifted), independence)}
         draws = state.draw(target, 1.0 / temperature)
-        starts = draws[state.rng.choice(len(draws), n_chains, replace=n_chains > len(draws))]
-    return _add_other_proposals(state, main, list(starts))
+        state, starts = _choose_starts(state, draws, temperature, n_chains, workers)
+    return state, _add_other_proposals(state, main, list(starts))
+
+
+def _choose_starts(
+    state: EmulatorState,
+    draws: FloatArray,
+    temperature: float,
+    n_chains: int,
+    workers: Executor,
+) -> tuple[EmulatorState, FloatArray]:
+    """Choose the starts of chains from draws (m, p), but few where pi* is too large; (k, p).
+
+    Trajectories under pi* may have found a peak that no point has shown. A chain would stay there
+    for long, as most proposals from there end on the same peak.
+    """
+    size = max(state.options.batch(state.dim), n_chains)
+    candidates = draws[state.rng.choice(len(draws), size, replace=size > len(draws))]
+    points = state.evaluate_points(candidates, "starts of chains", workers)
+    if not points:  # the time is over, or no point has a density
+        return state, candidates[:n_chains]
+    assert state.examined is not None
+    theta = np.array([point.theta for point in points])
+    log_evidence = np.array([point.log_evidence for point in points])
+    missed = log_evidence - state.examined.posterior.log_evidence(theta)
+    log_weights = np.minimum(missed, 0.0) / temperature
+    weights = np.exp(log_weights - log_weights.max())
+    n_possible = np.count_nonzero(weights)
+    chosen = state.rng.choice(
+        len(theta), n_chains, replace=n_chains > n_possible, p=weights / weights.sum()
+    )
+    return state.with_points(points, size), theta[chosen]
 
 
 def propose_by_trajectories(state: EmulatorState, source: EvidenceSource) -> ChainProposals:

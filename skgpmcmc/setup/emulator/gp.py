@@ -96,6 +96,8 @@ class Emulator:
     trend : float
         Mean of the process, by generalized least squares: a constant. A trend that decreases away
         from the design would make pi* too small there, so that chains would get stuck.
+    sd : float
+        Standard deviation of the process.
     value_weights : ndarray of shape (D,)
     gradient_weights : ndarray of shape (D, p)
 
@@ -110,6 +112,7 @@ class Emulator:
     span: float
     depth: float
     trend: float
+    sd: float
     value_weights: FloatArray
     gradient_weights: FloatArray
 
@@ -123,6 +126,7 @@ class Emulator:
         draws: FloatArray,
         flat: FloatArray,
         options: EmulatorOptions,
+        coordinates: Coordinates | None = None,
     ) -> Self:
         """Condition on values (D,) and gradients (D, p) at theta (D, p), natural logs.
 
@@ -136,6 +140,8 @@ class Emulator:
             See `Coordinates`.
         options : EmulatorOptions
             Tuning constants of the set-up.
+        coordinates : Coordinates, optional
+            Coordinates with known length-scales, which are not chosen again.
         """
         dim = theta.shape[1]
         top = float(values.max())
@@ -143,15 +149,17 @@ class Emulator:
         spans = (top - values) / span
         values = -span * np.log1p(spans)
         gradients = gradients / (1.0 + spans)[:, None]
-        # A subset of the values decides on the length-scales, because each trial factorizes it.
-        some = np.argsort(values)[-(options.most_values // (options.subset_divisor * (dim + 1))) :]
-        compared = theta[some], values[some], gradients[some]
-        typical = Coordinates.typical(draws, flat)
-        coordinates = _stretch_to_likelihood(typical, *compared, options)
+        if coordinates is None:
+            # A subset of the values decides on the length-scales: each trial factorizes it.
+            n_compared = options.most_values // (options.subset_divisor * (dim + 1))
+            some = np.argsort(values)[-n_compared:]
+            compared = theta[some], values[some], gradients[some]
+            typical = Coordinates.typical(draws, flat)
+            coordinates = _stretch_to_likelihood(typical, *compared, options)
         nodes, slopes = coordinates.at(theta)
         c = _condition(nodes, values, gradients / slopes, options.nugget)
         weights = c.value_weights, c.gradient_weights
-        return cls(coordinates, nodes, top, span, options.deepest(dim), c.trend, *weights)
+        return cls(coordinates, nodes, top, span, options.deepest(dim), c.trend, c.sd, *weights)
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the emulated function at theta (..., p): values (...) and gradients (..., p)."""
@@ -172,6 +180,31 @@ class Emulator:
         k, first, _ = _differentiate_covariance(squared)
         inner = self.trend + k @ self.value_weights + (first * slope).sum(axis=-1)
         return np.asarray(self.top - self.span * (self._stretch(inner) - 1.0))
+
+    def deviation(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return a bound of the standard deviation of the process, and its gradient, at theta.
+
+        The bound is the standard deviation given value and gradient at the nearest node only, since
+        that given all nodes would need a triangular solve for every theta. With r the distance and
+        u = r^2 / 2, it is the process's own times ``u sqrt(5 + 4 u + u^2) / (1 + u)^2``.
+
+        Parameters
+        ----------
+        theta : ndarray of shape (..., p)
+
+        Returns
+        -------
+        deviation : ndarray of shape (...)
+        gradient : ndarray of shape (..., p)
+        """
+        z, slopes = self.coordinates.at(theta)
+        nearest = self._near_nodes(z)[0].argmin(axis=-1)
+        gap = z - self.nodes[nearest]
+        u = 0.5 * (gap * gap).sum(axis=-1)
+        quadratic = 5.0 + u * (4.0 + u)
+        slope = self.sd * np.sqrt(quadratic) / (1.0 + u) ** 2
+        relative = 1.0 + u * (2.0 + u) / quadratic - 2.0 * u / (1.0 + u)
+        return u * slope, (slope * relative)[..., None] * gap * slopes
 
     def _near_nodes(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return squared distances of z (..., p) to the nodes, and slopes there; (..., D)."""
@@ -230,6 +263,7 @@ class _ConditionedProcess(NamedTuple):
 
     log_likelihood: float
     trend: float
+    sd: float
     value_weights: FloatArray
     gradient_weights: FloatArray
 
@@ -277,4 +311,5 @@ def _condition(
     variance = max(float(weights @ (observed - trend * constant)) / len(observed), 1e-300)
     log_det = float(np.log(factor.diagonal()).sum()) + 0.5 * np.log(precision)
     log_likelihood = -0.5 * len(observed) * np.log(variance) - log_det
-    return _ConditionedProcess(log_likelihood, trend, weights[:n], weights[n:].reshape(n, p))
+    sd = float(np.sqrt(variance))
+    return _ConditionedProcess(log_likelihood, trend, sd, weights[:n], weights[n:].reshape(n, p))

@@ -23,7 +23,12 @@ from ...importance.sequential import choose_sequential_rows
 from ...model.joint import LatentGP
 from ...model.low_rank import bound_rank
 from ...transitions.rotation import MOST_ROTATED, GridDensity
-from ...transitions.surrogate import covariance_root, independence_acceptance, run_pool
+from ...transitions.surrogate import (
+    TMixture,
+    covariance_root,
+    independence_acceptance,
+    run_pool,
+)
 from ..hamiltonian import HamiltonianExploration, run_hamiltonian_chains
 from ..request import Request
 from .design import Design, DesignPoint, choose_spread_out, fit_design_point, summarize_q
@@ -125,10 +130,9 @@ class EmulatorState:
         """pi* of the emulator with the whole design, which is not examined yet."""
         return EmulatedPosterior.of(self.model, self.design, self.root, self.options)
 
-    @cached_property
-    def modes(self) -> FloatArray:
-        """Modes of pi* among the points of the design, the best first; (k, p)."""
-        return self.design.modes(self.scale, self.posterior.log_prob, self.options)
+    def find_modes_of(self, target: EmulatedPosterior) -> FloatArray:
+        """Find the modes of pi* among the points of the design, the best first; (k, p)."""
+        return self.design.modes(self.scale, target.log_prob, self.options)
 
     def spawn_seeds(self, n: int) -> list[np.random.SeedSequence]:
         """Spawn a seed for each of n calls."""
@@ -142,24 +146,31 @@ class EmulatorState:
         if self.dim <= MOST_ROTATED:
             grid = self.make_grid(target, fine=fine).temper(1.0 / power)
             return grid.sample(self.rng, self.options.n_draws)
-        assert self.exploration is not None
-        visited = np.array([point.position for point in self.exploration.states])
-        begins = visited[self.rng.integers(len(visited), size=n_chains)]
-        n_moves = 2 * self.options.n_draws // n_chains
+        begins = self.design.above(self.options.negligible_depth).theta
+        best = self.design.best.theta
+        spread = choose_spread_out(begins / self.scale, best[None] / self.scale, n_chains)
         pool = run_pool(
             target.to_power(power),
-            begins,
+            begins[np.resize(spread, n_chains)],
             self.root,
-            n_moves,
+            2 * self.options.n_draws // n_chains,
             self.rng,
             self.options.target_acceptance,
         )
         return pool.reshape(-1, self.dim)
 
+    def fit_mixture(self, draws: FloatArray, target: EmulatedPosterior) -> TMixture:
+        """Fit a mixture of t distributions to draws (m, p), at modes and spread-out draws."""
+        modes = self.find_modes_of(target)
+        size = self.options.batch(self.dim)
+        spread = choose_spread_out(draws / self.scale, modes / self.scale, size)
+        return TMixture.of_draws(draws, np.concatenate([modes, draws[spread]]), self.scale)
+
     def make_grid(self, target: EmulatedPosterior, *, fine: bool = False) -> GridDensity:
         """Evaluate pi* on a grid."""
+        modes = self.find_modes_of(target)
         depth = self.options.negligible_depth
-        return GridDensity.of(target, self.modes, self.root, depth, grows=self.grows, fine=fine)
+        return GridDensity.of(target, modes, self.root, depth, grows=self.grows, fine=fine)
 
     def evaluate_points(
         self, places: FloatArray, stage: str, workers: Executor
@@ -263,18 +274,19 @@ def explore_with_hmc(state: EmulatorState, request: Request, workers: Executor) 
 def refine_design(state: EmulatorState, workers: Executor) -> EmulatorState:
     """Add batches of points until the predicted acceptance rate is enough.
 
-    Half of a batch comes from pi*, and half from wider tails. If no emulator is good enough, the
-    best one is examined again, at points that had no part in its choice.
+    Half of a batch comes from pi*, and half from where pi* may be too small. A batch grows with the
+    design, whose emulator takes ever longer. If no emulator is good enough, the best one is
+    examined again, at points that had no part in its choice.
     """
     options = state.options
-    size = options.batch(state.dim)
     enough = options.enough(state.dim)
-    most = len(state.design) + options.most_rounds * size
     for number in range(options.most_rounds):
         if time_is_over() or state.acceptance > enough:
             break
+        used = min(len(state.design), options.most_points(state.dim))
+        size = max(options.batch(state.dim), used // options.subset_divisor)
         so_far = f", acceptance {state.acceptance:.2g} ({enough:.2g} is enough)"
-        stage = f"learning: {len(state.design)} of at most {most} evaluations"
+        stage = f"learning: {len(state.design)} evaluations"
         state = _learn_batch(state, size, stage + so_far * (number > 0), workers)
         if state.exploration is not None and not state.usable:
             break  # trajectories will lead: hundreds of points were not enough
@@ -283,7 +295,12 @@ def refine_design(state: EmulatorState, workers: Executor) -> EmulatorState:
         return state
     # The best of several noisy predictions is too good.
     state, again, _ = _examine(
-        state, chosen.posterior, size, "examining the emulator", workers, fine=True
+        state,
+        chosen.posterior,
+        options.batch(state.dim),
+        "examining the emulator",
+        workers,
+        fine=True,
     )
     if again is None:
         return replace(state, examined=None)
@@ -318,10 +335,10 @@ def _examine(
     Draws with ``fine=True`` come from the grid of the chains' proposals, if there is a grid. The
     function returns the new state, the result (None if no point has a density), and draws from pi*.
     """
-    power = 1.0 / state.options.temperature(state.dim)
+    optimistic = target.be_optimistic()
     draws = state.draw(target, fine=fine)
     typical = draws[state.rng.choice(len(draws), size // 2, replace=False)]
-    wide = state.rng.permutation(state.draw(target, power, fine=fine))[: 2 * size]
+    wide = state.rng.permutation(state.draw(optimistic, fine=fine))[: 2 * size]
     present = np.concatenate([state.design.theta, typical]) / state.scale
     wide = wide[choose_spread_out(wide / state.scale, present, size - len(typical))]
     points = state.evaluate_points(np.concatenate([typical, wide]), stage, workers)
@@ -330,7 +347,7 @@ def _examine(
     theta = np.array([point.theta for point in points])
     is_typical = (theta[:, None] == typical).all(axis=2).any(axis=1)
     log_evidence = np.array([point.log_evidence for point in points])
-    shares = _weigh_draws((1.0 - power) * target.log_prob(theta), is_typical)
+    shares = _weigh_draws(target.log_prob(theta) - optimistic.log_prob(theta), is_typical)
     missed = log_evidence - target.log_evidence(theta)
     acceptance = independence_acceptance(missed, shares)
     error = weighted_sd(missed, shares)
@@ -339,9 +356,10 @@ def _examine(
 
 
 def _weigh_draws(log_weights: FloatArray, is_typical: np.ndarray) -> FloatArray:
-    """Return the weights of draws from pi*, and from wider tails, as draws from pi*; (m,).
+    """Return the weights of draws from pi*, and from another density, as draws from pi*; (m,).
 
-    The importance weights of the draws from wider tails add up to their effective sample size.
+    The importance weights of the draws from the other density add up to their effective sample
+    size.
     """
     shares = np.where(is_typical, 1.0, 0.0)
     top = log_weights[~is_typical].max(initial=-np.inf)

@@ -17,7 +17,7 @@ from ...model.joint import LatentGP
 from ...numerics.quadratic import Quadratic
 from ...transitions.surrogate import CheapPoint
 from .design import Design
-from .gp import Emulator, find_flattening
+from .gp import Coordinates, Emulator, find_flattening
 from .options import EmulatorOptions
 
 
@@ -42,6 +42,8 @@ class EmulatedPosterior:
         Log of c.
     power : float, default=1.0
         Power to which the density is raised.
+    optimism : float, default=0.0
+        Standard deviations of the emulator that m has in addition.
     """
 
     hyperprior: HyperPrior
@@ -51,6 +53,7 @@ class EmulatedPosterior:
     high: FloatArray
     log_floor: float
     power: float = 1.0
+    optimism: float = 0.0
 
     @classmethod
     def of(
@@ -77,9 +80,11 @@ class EmulatedPosterior:
         top = design.best.log_density
         lowest = top - options.deepest(len(root))
         is_used = design.log_density >= lowest
+        coordinates = None
         while True:
             used = design.select(is_used).thin(scale, options.most_points(len(scale)))
-            posterior = cls._of_points(model, used, root, options)
+            posterior = cls._of_points(model, used, root, options, coordinates)
+            coordinates = posterior.emulator.coordinates
             log_prior = model.hyperprior.log_prob(design.theta)
             emulated = log_prior + posterior.log_evidence(design.theta)
             is_wrong = ~is_used & (emulated > top - options.negligible_depth)
@@ -89,9 +94,14 @@ class EmulatedPosterior:
 
     @classmethod
     def _of_points(
-        cls, model: LatentGP, used: Design, root: FloatArray, options: EmulatorOptions
+        cls,
+        model: LatentGP,
+        used: Design,
+        root: FloatArray,
+        options: EmulatorOptions,
+        coordinates: Coordinates | None,
     ) -> Self:
-        """Emulate the log evidence by all points of a design."""
+        """Emulate the log evidence by all points of a design, in given coordinates or new ones."""
         best = used.best
         dim = len(root)
         scale = scales_of_root(root)
@@ -103,6 +113,7 @@ class EmulatedPosterior:
             draws=best.theta + np.concatenate([spread, -spread]),
             flat=find_flattening(model, options.flat_distance),
             options=options,
+            coordinates=coordinates,
         )
         volume = 0.5 * dim * np.log(2.0 * np.pi) + np.log(root.diagonal()).sum()
         return cls(
@@ -123,6 +134,13 @@ class EmulatedPosterior:
         """Return the density raised to a power; powers below 1 give wider tails."""
         return replace(self, power=power * self.power)
 
+    def be_optimistic(self) -> EmulatedPosterior:
+        """Return the density with m larger by one standard deviation of the emulator.
+
+        It is large where pi* is, and where pi* may be too small for lack of design points.
+        """
+        return replace(self, optimism=1.0)
+
     @property
     def cost(self) -> float:
         """Number of floating-point operations that take as long as one evaluation."""
@@ -142,6 +160,8 @@ class EmulatedPosterior:
         """Unnormalized log pi* at theta (..., p); (...)."""
         inside = np.minimum(np.maximum(theta, self.low), self.high)
         m = self.emulator.value(inside) + self.correction.value(inside)
+        if self.optimism:
+            m = m + self.optimism * self.emulator.deviation(theta)[0]
         log_lik = np.logaddexp(m, self.log_floor)
         return np.asarray(self.power * (self.hyperprior.log_prob(theta) + log_lik))
 
@@ -152,9 +172,13 @@ class EmulatedPosterior:
         value, gradient = self.emulator.value_and_gradient(inside)
         corrected, correction_gradient = self.correction.value_and_gradient(inside)
         m = value + corrected
+        slope = (gradient + correction_gradient) * (inside == theta)
+        if self.optimism:
+            deviation, deviation_gradient = self.emulator.deviation(theta)
+            m = m + self.optimism * deviation
+            slope = slope + self.optimism * deviation_gradient
         log_lik = np.logaddexp(m, self.log_floor)
-        share = np.exp(m - log_lik)
-        slope = (gradient + correction_gradient) * (inside == theta) * share[..., None]
+        slope = slope * np.exp(m - log_lik)[..., None]
         return self.power * (log_prior + log_lik), self.power * (prior_gradient + slope)
 
 
