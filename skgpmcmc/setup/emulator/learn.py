@@ -335,7 +335,7 @@ def _examine(
     Draws with ``fine=True`` come from the grid of the chains' proposals, if there is a grid. The
     function returns the new state, the result (None if no point has a density), and draws from pi*.
     """
-    optimistic = target.be_optimistic()
+    optimistic = target.be_optimistic().to_power(1.0 / state.options.temperature(state.dim))
     draws = state.draw(target, fine=fine)
     typical = draws[state.rng.choice(len(draws), size // 2, replace=False)]
     wide = state.rng.permutation(state.draw(optimistic, fine=fine))[: 2 * size]
