@@ -81,7 +81,7 @@ def _choose_starts(
     Trajectories under pi* may have found a peak that no point has shown. A chain would stay there
     for long, as most proposals from there end on the same peak.
     """
-    size = max(state.options.batch(state.dim), n_chains)
+    size = 2 * n_chains
     candidates = draws[state.rng.choice(len(draws), size, replace=size > len(draws))]
     points = state.evaluate_points(candidates, "starts of chains", workers)
     if not points:  # the time is over, or no point has a density

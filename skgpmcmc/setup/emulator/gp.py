@@ -48,11 +48,10 @@ class Coordinates:
 
     def at(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return coordinates of theta (..., p), and their derivatives in theta; both (..., p)."""
-        inverse_square = np.exp(-2.0 * theta)
-        # Not through the total, whose logarithm would lose a theta beyond 300.
-        flattened = theta - 0.5 * np.log1p(self.flat / inverse_square)
-        slope = inverse_square / (inverse_square + self.flat)
-        return (flattened - self.center) / self.scale, slope / self.scale
+        with np.errstate(divide="ignore"):  # a component that is unchanged has the log -inf
+            log_total = np.logaddexp(-2.0 * theta, np.log(self.flat))
+        slope = np.exp(-2.0 * theta - log_total)
+        return (-0.5 * log_total - self.center) / self.scale, slope / self.scale
 
 
 def find_flattening(model: LatentGP, least: float) -> FloatArray:

@@ -160,9 +160,13 @@ class EmulatorState:
         return pool.reshape(-1, self.dim)
 
     def fit_mixture(self, draws: FloatArray, target: EmulatedPosterior) -> TMixture:
-        """Fit a mixture of t distributions to draws (m, p), at modes and spread-out draws."""
+        """Fit a mixture of t distributions to draws (m, p), at modes and spread-out draws.
+
+        There are as many spread-out draws as can have a covariance each: p (p + 1) draws are twice
+        as many as it has entries.
+        """
         modes = self.find_modes_of(target)
-        size = self.options.batch(self.dim)
+        size = len(draws) // (self.dim * (self.dim + 1))
         spread = choose_spread_out(draws / self.scale, modes / self.scale, size)
         return TMixture.of_draws(draws, np.concatenate([modes, draws[spread]]), self.scale)
 
@@ -200,9 +204,10 @@ class EmulatorState:
     def choose_trial_points(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Choose theta (m, p) where chains will go, with log evidences (m,) and shares (m,).
 
-        They are the points of the last two batches, or some states of the Hamiltonian chains if no
-        emulator is usable.
+        They are points of the last two batches, or states of the Hamiltonian chains if no emulator
+        is usable.
         """
+        most = 2 * self.options.batch(self.dim)
         if self.usable:
             last = self.held_out[-2:]
             thetas = np.concatenate([batch.theta for batch in last])
@@ -210,11 +215,13 @@ class EmulatorState:
             shares = np.concatenate([batch.shares for batch in last])
             log_density = evidence + self.model.hyperprior.log_prob(thetas)
             lowest = self.design.best.log_density - self.options.deepest(self.dim)
-            near = log_density >= lowest
+            near = np.flatnonzero(log_density >= lowest)
+            if len(near) > most:
+                near = self.rng.choice(near, most, replace=False)
             return thetas[near], evidence[near], shares[near]
         assert self.exploration is not None
         states = self.exploration.states
-        size = min(2 * self.options.batch(self.dim), len(states))
+        size = min(most, len(states))
         some = [states[i] for i in self.rng.choice(len(states), size, replace=False)]
         thetas = np.array([point.position for point in some])
         return thetas, np.array([point.log_evidence for point in some]), np.ones(size)

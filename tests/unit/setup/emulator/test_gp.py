@@ -131,10 +131,53 @@ def test_gradient_of_the_emulator_equals_finite_differences(flat):
     assert all(np.isfinite(part).all() for part in emulator.value_and_gradient(far))
 
 
+def conditional_sd(emulator, theta, node):
+    """By the definition, with covariances of the value and of slopes from finite differences."""
+    z, _ = emulator.coordinates.at(theta)
+
+    def covariance(a, b):
+        return 1.0 / (1.0 + 0.5 * ((a - b) ** 2).sum())
+
+    with_slopes = finite_difference(lambda t: covariance(z, t), node)
+    # A value and the slopes at the same node have covariance zero, and the variances 1.
+    explained = covariance(z, node) ** 2 + (with_slopes**2).sum()
+    return emulator.sd * np.sqrt(1.0 - explained)
+
+
+@plain_or_flat
+def test_deviation_of_the_emulator_is_that_given_the_nearest_node(flat):
+    emulator, _ = fitted(flat=flat)
+    for theta in typical(8, seed=21, spread=2.0):
+        z, _ = emulator.coordinates.at(theta)
+        node = emulator.nodes[((emulator.nodes - z) ** 2).sum(axis=1).argmin()]
+        deviation, gradient = emulator.deviation(theta)
+        assert deviation == pytest.approx(conditional_sd(emulator, theta, node), rel=1e-5)
+        expected = finite_difference(lambda t: float(emulator.deviation(t)[0]), theta)
+        assert_allclose(gradient, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+
+
+def test_deviation_of_the_emulator_is_zero_at_nodes_and_its_own_far_away():
+    emulator, theta = fitted()
+    deviation, gradient = emulator.deviation(theta)
+    assert_allclose(deviation, 0.0, atol=1e-9)
+    assert_allclose(gradient, 0.0, atol=1e-6)
+    assert emulator.deviation(CENTER + 1e3 * SD)[0] == pytest.approx(emulator.sd, rel=1e-3)
+
+
+def test_errors_of_the_emulator_are_of_the_size_of_its_deviation():
+    emulator, _ = fitted(30)
+    theta = typical(400, seed=22, spread=1.5)
+    error = np.abs(emulator.value(theta) - smooth(theta)[0])
+    deviation = emulator.deviation(theta)[0]
+    assert np.mean(error < 2.0 * deviation) > 0.95
+    assert stats.spearmanr(error, deviation).statistic > 0.4
+
+
 def test_a_batch_of_the_emulator_equals_its_rows():
     emulator, _ = fitted()
     theta = typical(12, seed=4).reshape(3, 4, 3)
     check_batch(emulator.value_and_gradient, theta, 1e-9)
+    check_batch(emulator.deviation, theta, 1e-9)
     assert_allclose(emulator.value(theta), emulator.value_and_gradient(theta)[0], atol=1e-9)
 
 
@@ -277,8 +320,8 @@ def test_emulated_likelihood_outside_the_box_is_that_of_the_edge():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"log_floor": -103.0}, {"power": 0.4}],
-    ids=["plain", "at the floor", "tempered"],
+    [{}, {"log_floor": -103.0}, {"power": 0.4}, {"power": 0.4, "optimism": 1.5}],
+    ids=["plain", "at the floor", "tempered", "optimistic"],
 )
 def test_gradient_of_the_emulated_posterior_equals_finite_differences(changes):
     target = posterior(**changes)
@@ -288,6 +331,14 @@ def test_gradient_of_the_emulated_posterior_equals_finite_differences(changes):
         expected = finite_difference(lambda t: float(target.log_prob(t)), theta, 1e-4)
         assert value == pytest.approx(float(target.log_prob(theta)), abs=1e-12)
         assert_allclose(gradient, expected, atol=1e-5 * (1.0 + np.abs(expected).max()))
+
+
+def test_optimistic_posterior_is_larger_by_one_deviation_of_the_emulator():
+    target = posterior()
+    theta = np.concatenate([typical(20, seed=17), CENTER + SD * [[0.2, 9.0, -9.0]]])
+    gain = target.be_optimistic().log_prob(theta) - target.log_prob(theta)
+    assert_allclose(gain, target.emulator.deviation(theta)[0], atol=1e-9)
+    assert gain[-1] > 0.5 * target.emulator.sd  # outside the box of the design, too
 
 
 def test_floor_bounds_the_emulated_likelihood():
