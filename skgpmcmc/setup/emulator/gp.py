@@ -48,10 +48,11 @@ class Coordinates:
 
     def at(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return coordinates of theta (..., p), and their derivatives in theta; both (..., p)."""
-        with np.errstate(divide="ignore"):  # a component that is unchanged has the log -inf
-            log_total = np.logaddexp(-2.0 * theta, np.log(self.flat))
-        slope = np.exp(-2.0 * theta - log_total)
-        return (-0.5 * log_total - self.center) / self.scale, slope / self.scale
+        inverse_square = np.exp(-2.0 * theta)
+        # Not through the total, whose logarithm would lose a theta beyond 300.
+        flattened = theta - 0.5 * np.log1p(self.flat / inverse_square)
+        slope = inverse_square / (inverse_square + self.flat)
+        return (flattened - self.center) / self.scale, slope / self.scale
 
 
 def find_flattening(model: LatentGP, least: float) -> FloatArray:
@@ -125,7 +126,6 @@ class Emulator:
         draws: FloatArray,
         flat: FloatArray,
         options: EmulatorOptions,
-        coordinates: Coordinates | None = None,
     ) -> Self:
         """Condition on values (D,) and gradients (D, p) at theta (D, p), natural logs.
 
@@ -139,8 +139,6 @@ class Emulator:
             See `Coordinates`.
         options : EmulatorOptions
             Tuning constants of the set-up.
-        coordinates : Coordinates, optional
-            Coordinates with known length-scales, which are not chosen again.
         """
         dim = theta.shape[1]
         top = float(values.max())
@@ -148,13 +146,11 @@ class Emulator:
         spans = (top - values) / span
         values = -span * np.log1p(spans)
         gradients = gradients / (1.0 + spans)[:, None]
-        if coordinates is None:
-            # A subset of the values decides on the length-scales: each trial factorizes it.
-            n_compared = options.most_values // (options.subset_divisor * (dim + 1))
-            some = np.argsort(values)[-n_compared:]
-            compared = theta[some], values[some], gradients[some]
-            typical = Coordinates.typical(draws, flat)
-            coordinates = _stretch_to_likelihood(typical, *compared, options)
+        # A subset of the values decides on the length-scales, because each trial factorizes it.
+        some = np.argsort(values)[-(options.most_values // (options.subset_divisor * (dim + 1))) :]
+        compared = theta[some], values[some], gradients[some]
+        typical = Coordinates.typical(draws, flat)
+        coordinates = _stretch_to_likelihood(typical, *compared, options)
         nodes, slopes = coordinates.at(theta)
         c = _condition(nodes, values, gradients / slopes, options.nugget)
         weights = c.value_weights, c.gradient_weights

@@ -130,9 +130,10 @@ class EmulatorState:
         """pi* of the emulator with the whole design, which is not examined yet."""
         return EmulatedPosterior.of(self.model, self.design, self.root, self.options)
 
-    def find_modes_of(self, target: EmulatedPosterior) -> FloatArray:
-        """Find the modes of pi* among the points of the design, the best first; (k, p)."""
-        return self.design.modes(self.scale, target.log_prob, self.options)
+    @cached_property
+    def modes(self) -> FloatArray:
+        """Modes of pi* among the points of the design, the best first; (k, p)."""
+        return self.design.modes(self.scale, self.posterior.log_prob, self.options)
 
     def spawn_seeds(self, n: int) -> list[np.random.SeedSequence]:
         """Spawn a seed for each of n calls."""
@@ -146,12 +147,15 @@ class EmulatorState:
         if self.dim <= MOST_ROTATED:
             grid = self.make_grid(target, fine=fine).temper(1.0 / power)
             return grid.sample(self.rng, self.options.n_draws)
-        begins = self.design.above(self.options.negligible_depth).theta
-        best = self.design.best.theta
-        spread = choose_spread_out(begins / self.scale, best[None] / self.scale, n_chains)
+        assert self.exploration is not None
+        states = np.array([point.position for point in self.exploration.states])
+        typical = states[self.rng.integers(len(states), size=n_chains // 2)]
+        # Modes that were found later are among the points that are far from these.
+        high = self.design.above(self.options.negligible_depth).theta
+        spread = choose_spread_out(high / self.scale, typical / self.scale, n_chains // 2)
         pool = run_pool(
             target.to_power(power),
-            begins[np.resize(spread, n_chains)],
+            np.concatenate([typical, high[np.resize(spread, n_chains // 2)]]),
             self.root,
             2 * self.options.n_draws // n_chains,
             self.rng,
@@ -165,7 +169,7 @@ class EmulatorState:
         There are as many spread-out draws as can have a covariance each: p (p + 1) draws are twice
         as many as it has entries.
         """
-        modes = self.find_modes_of(target)
+        modes = self.design.modes(self.scale, target.log_prob, self.options)
         size = len(draws) // (self.dim * (self.dim + 1))
         spread = choose_spread_out(draws / self.scale, modes / self.scale, size)
         return TMixture.of_draws(draws, np.concatenate([modes, draws[spread]]), self.scale)
@@ -173,18 +177,17 @@ class EmulatorState:
     def widen(self, target: EmulatedPosterior) -> EmulatedPosterior:
         """Return a density that is large where pi* is, and where pi* may be too small.
 
-        A grid has all of pi*, so that wider tails show what pi* lacks. Short chains have what is
-        near the design: there the emulator may be too low between distant points as well.
+        On a grid, wider tails show what pi* lacks. With more hyper-parameters design points are far
+        from each other, and the emulator may be too low between them as well.
         """
-        if self.dim <= MOST_ROTATED:
-            return target.to_power(1.0 / self.options.temperature(self.dim))
-        return target.be_optimistic()
+        if self.dim > MOST_ROTATED:
+            target = target.be_optimistic()
+        return target.to_power(1.0 / self.options.temperature(self.dim))
 
     def make_grid(self, target: EmulatedPosterior, *, fine: bool = False) -> GridDensity:
         """Evaluate pi* on a grid."""
-        modes = self.find_modes_of(target)
         depth = self.options.negligible_depth
-        return GridDensity.of(target, modes, self.root, depth, grows=self.grows, fine=fine)
+        return GridDensity.of(target, self.modes, self.root, depth, grows=self.grows, fine=fine)
 
     def evaluate_points(
         self, places: FloatArray, stage: str, workers: Executor
@@ -291,17 +294,20 @@ def explore_with_hmc(state: EmulatorState, request: Request, workers: Executor) 
 def refine_design(state: EmulatorState, workers: Executor) -> EmulatorState:
     """Add batches of points until the predicted acceptance rate is enough.
 
-    Half of a batch comes from pi*, and half from where pi* may be too small. A batch grows with the
-    design, whose emulator takes ever longer. If no emulator is good enough, the best one is
-    examined again, at points that had no part in its choice.
+    Half of a batch comes from pi*, and half from where pi* may be too small. After trajectories the
+    design is large, and its emulator takes long: then a batch has a share of its size. If no
+    emulator is good enough, the best one is examined again, at points that had no part in its
+    choice.
     """
     options = state.options
     enough = options.enough(state.dim)
     for number in range(options.most_rounds):
         if time_is_over() or state.acceptance > enough:
             break
-        used = min(len(state.design), options.most_points(state.dim))
-        size = max(options.batch(state.dim), used // options.subset_divisor)
+        size = options.batch(state.dim)
+        if state.exploration is not None:
+            used = min(len(state.design), options.most_points(state.dim))
+            size = max(size, used // options.subset_divisor)
         so_far = f", acceptance {state.acceptance:.2g} ({enough:.2g} is enough)"
         stage = f"learning: {len(state.design)} evaluations"
         state = _learn_batch(state, size, stage + so_far * (number > 0), workers)

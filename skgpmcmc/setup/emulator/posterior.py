@@ -17,7 +17,7 @@ from ...model.joint import LatentGP
 from ...numerics.quadratic import Quadratic
 from ...transitions.surrogate import CheapPoint
 from .design import Design
-from .gp import Coordinates, Emulator, find_flattening
+from .gp import Emulator, find_flattening
 from .options import EmulatorOptions
 
 
@@ -80,11 +80,9 @@ class EmulatedPosterior:
         top = design.best.log_density
         lowest = top - options.deepest(len(root))
         is_used = design.log_density >= lowest
-        coordinates = None
         while True:
             used = design.select(is_used).thin(scale, options.most_points(len(scale)))
-            posterior = cls._of_points(model, used, root, options, coordinates)
-            coordinates = posterior.emulator.coordinates
+            posterior = cls._of_points(model, used, root, options)
             log_prior = model.hyperprior.log_prob(design.theta)
             emulated = log_prior + posterior.log_evidence(design.theta)
             is_wrong = ~is_used & (emulated > top - options.negligible_depth)
@@ -94,14 +92,9 @@ class EmulatedPosterior:
 
     @classmethod
     def _of_points(
-        cls,
-        model: LatentGP,
-        used: Design,
-        root: FloatArray,
-        options: EmulatorOptions,
-        coordinates: Coordinates | None,
+        cls, model: LatentGP, used: Design, root: FloatArray, options: EmulatorOptions
     ) -> Self:
-        """Emulate the log evidence by all points of a design, in given coordinates or new ones."""
+        """Emulate the log evidence by all points of a design."""
         best = used.best
         dim = len(root)
         scale = scales_of_root(root)
@@ -113,7 +106,6 @@ class EmulatedPosterior:
             draws=best.theta + np.concatenate([spread, -spread]),
             flat=find_flattening(model, options.flat_distance),
             options=options,
-            coordinates=coordinates,
         )
         volume = 0.5 * dim * np.log(2.0 * np.pi) + np.log(root.diagonal()).sum()
         return cls(
@@ -141,6 +133,16 @@ class EmulatedPosterior:
         """
         return replace(self, optimism=1.0)
 
+    def deviation(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return `Emulator.deviation` and its gradient at theta (..., p); (...) and (..., p).
+
+        Beyond the box it grows, and is constant where theta is farther from the box than its width.
+        """
+        width = self.high - self.low
+        near = np.minimum(np.maximum(theta, self.low - width), self.high + width)
+        value, gradient = self.emulator.deviation(near)
+        return value, gradient * (near == theta)
+
     @property
     def cost(self) -> float:
         """Number of floating-point operations that take as long as one evaluation."""
@@ -161,7 +163,7 @@ class EmulatedPosterior:
         inside = np.minimum(np.maximum(theta, self.low), self.high)
         m = self.emulator.value(inside) + self.correction.value(inside)
         if self.optimism:
-            m = m + self.optimism * self.emulator.deviation(theta)[0]
+            m = m + self.optimism * self.deviation(theta)[0]
         log_lik = np.logaddexp(m, self.log_floor)
         return np.asarray(self.power * (self.hyperprior.log_prob(theta) + log_lik))
 
@@ -174,7 +176,7 @@ class EmulatedPosterior:
         m = value + corrected
         slope = (gradient + correction_gradient) * (inside == theta)
         if self.optimism:
-            deviation, deviation_gradient = self.emulator.deviation(theta)
+            deviation, deviation_gradient = self.deviation(theta)
             m = m + self.optimism * deviation
             slope = slope + self.optimism * deviation_gradient
         log_lik = np.logaddexp(m, self.log_floor)

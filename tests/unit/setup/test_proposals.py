@@ -40,6 +40,9 @@ class Normal:
     def log_prob(self, theta):
         return self.value_and_gradient(theta)[0]
 
+    def log_evidence(self, theta):
+        return self.log_prob(theta)
+
     def at(self, theta):
         return CheapPoint.at(self, theta)
 
@@ -63,18 +66,51 @@ class OfADensity(EmulatorState):
     def modes(self):
         return np.zeros((1, self.dim))
 
+    def evaluate_points(self, places, stage, workers):
+        """As the emulator predicts, but for a peak that it has invented."""
+        return [
+            SimpleNamespace(theta=t, log_evidence=Normal().log_evidence(t) - 1e3 * (t[0] > PEAK))
+            for t in places
+        ]
+
+    def with_points(self, points, n_evaluations):
+        return replace(self, n_evaluations=self.n_evaluations + n_evaluations)
+
+
+#: The first coordinate beyond which there is nothing of the emulated density.
+PEAK = 1.0
+
+
+class Visited:
+    """A design of points from the density."""
+
+    def __init__(self, theta):
+        self.theta = theta
+        self.best = SimpleNamespace(theta=np.zeros(theta.shape[1]))
+
+    def above(self, depth):
+        return self
+
+    def modes(self, scale, log_prob, options):
+        return np.zeros((1, len(scale)))
+
+
+def propose(known, source, n_chains):
+    """Proposals by the emulator, without the state after the evaluation of the starts."""
+    return propose_by_emulator(known, source, n_chains, None)[1]
+
 
 def was_examined(target, acceptance):
     """Without the points by which it was."""
     return ExaminedEmulator(target, acceptance, 0.0, None, None, None)
 
 
-def knowledge(dim, acceptance=0.95, states=None):
+def knowledge(dim, acceptance=0.95):
     """As much of it as proposals ask for: the standard normal density was examined."""
     X = np.random.default_rng(dim).uniform(size=(3, max(dim - 1, 1)))
     variance = ConstantKernel(1.0, "fixed" if dim == 1 else (1e-5, 1e5))
     rng = np.random.default_rng(0)
-    states = rng.standard_normal((200, dim)) if states is None else states
+    states = rng.standard_normal((200, dim))
     exploration = SimpleNamespace(states=[SimpleNamespace(position=state) for state in states])
     return OfADensity(
         model=make_model(X, np.ones(3), kernel=variance * RBF(np.ones(X.shape[1]))),
@@ -82,7 +118,7 @@ def knowledge(dim, acceptance=0.95, states=None):
         approximation=None,
         options=OPTIONS,
         rng=rng,
-        design=None,
+        design=Visited(states),
         root=np.eye(dim),
         n_evaluations=0,
         exploration=exploration,
@@ -101,7 +137,7 @@ EXACT = EvidenceSource.exact(None, draws_latent=True)
 @in_one_test("dim", [1, 2, 3, 5])
 def test_hastings_ratio_accounts_for_the_wider_tails_of_proposals(dim):
     """The Hastings ratio is that of the density to the power by which its tails are lifted."""
-    proposals, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(3))
+    proposals, rng = propose(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(3))
     proposal, power = proposals.by_name[proposals.main], OPTIONS.lifted_power(dim)
     assert proposals.main == ("rotation" if dim < 4 else "surrogate")
     assert 0.8 < power < 1.0
@@ -118,16 +154,14 @@ def test_density_of_proposals_includes_the_correction_of_the_evidence():
     estimates = EXACT._replace(correction=correction)
     for dim in (2, 5):
         target = Corrected()
-        propose_by_emulator(
-            replace(knowledge(dim), examined=was_examined(target, 0.95)), estimates, 4
-        )
+        propose(replace(knowledge(dim), examined=was_examined(target, 0.95)), estimates, 4)
         assert target.asked == [correction]
 
 
 @in_one_test("dim", [1, 2, 3])
 def test_burn_in_rotations_do_not_depend_on_their_start(dim):
     """Draws from the density with wider tails, from wherever, by proposals of the same names."""
-    proposals, rng = propose_by_emulator(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(4))
+    proposals, rng = propose(knowledge(dim), EXACT, 4), np.random.default_rng(seeded(4))
     burn_in = widen_rotations(proposals.by_name)
     assert list(burn_in) == list(proposals.by_name)
     assert burn_in["random walk"] is proposals.by_name["random walk"]
@@ -149,7 +183,7 @@ def test_mixture_has_the_other_proposals_with_their_shares():
         (knowledge(2), ["rotation", "random walk"], (0.97, 0.03)),
         (periodic, ["rotation", "random walk", "multiple of a period"], (0.94, 0.03, 0.03)),
     ):
-        proposals = propose_by_emulator(known, EXACT, 4)
+        proposals = propose(known, EXACT, 4)
         assert list(proposals.by_name) == list(widen_rotations(proposals.by_name)) == names
         mixture = EXACT.mixture(proposals.by_name, proposals.other_probability)
         assert mixture.probabilities == pytest.approx(shares)
@@ -161,20 +195,36 @@ def test_mixture_has_the_other_proposals_with_their_shares():
 
 @in_one_test("dim", [1, 3, 5])
 def test_starts_of_chains_are_overdispersed(dim):
-    starts = np.array(propose_by_emulator(knowledge(dim), EXACT, 100).starts)
+    starts = np.array(propose(knowledge(dim), EXACT, 100).starts)
     assert starts.shape == (100, dim)
     assert len(np.unique(starts, axis=0)) > 90  # chains of a pool may stay
-    assert len(propose_by_emulator(knowledge(dim), EXACT, 1000).starts) == 1000
+    assert len(propose(knowledge(dim), EXACT, 1000).starts) == 1000
     # A hundred numbers or more: the standard error of the square is 0.35 of it at most.
     assert (starts**2).mean() == pytest.approx(OPTIONS.temperature(dim), rel=0.5)
     assert (starts**2).mean() > 1.05
+
+
+def test_few_chains_start_where_the_emulated_density_is_too_large():
+    """Each start is one of a few draws that were evaluated."""
+    known = knowledge(5)
+    state, proposals = propose_by_emulator(known, EXACT, 50, None)
+    assert state.n_evaluations == known.n_evaluations + 100
+    assert np.array(proposals.starts)[:, 0].max() < PEAK
+    assert len(np.unique(proposals.starts, axis=0)) == 50
+
+
+def test_chains_start_at_draws_if_no_point_was_evaluated(monkeypatch):
+    monkeypatch.setattr(OfADensity, "evaluate_points", lambda *_: [])
+    state, proposals = propose_by_emulator(knowledge(5), EXACT, 50, None)
+    assert len(proposals.starts) == 50
+    assert np.array(proposals.starts)[:, 0].max() > PEAK
 
 
 @in_one_test("dim", [1, 2, 3])
 def test_no_chain_starts_beyond_the_grid_of_rotations(dim):
     """A rotation cannot leave a theta that is not on its grid."""
     near = replace(knowledge(dim), options=replace(OPTIONS, negligible_depth=3.0))
-    proposals = propose_by_emulator(near, EXACT, 2000)
+    proposals = propose(near, EXACT, 2000)
     density = proposals.by_name["rotation"].density
     assert all(density.to_cube(start) is not None for start in proposals.starts)
 

@@ -37,15 +37,16 @@ def misled(monkeypatch, n_times):
     """Lead chains by a wrong emulator so many times; returns the list of those that led."""
     leads = []
 
-    def led(known, estimates, n_chains):
-        right = LED(known, estimates, n_chains)
+    def led(known, estimates, n_chains, workers):
+        state, right = LED(known, estimates, n_chains, workers)
         leads.append(known)
         if len(leads) > n_times:
-            return right
+            return state, right
         wrong = Elsewhere(known.examined.posterior, 4.0 * known.scale)
         poor = replace(known, examined=known.examined._replace(posterior=wrong, error=0.0))
         # Chains begin where they would: they find out.
-        return LED(poor, estimates, n_chains)._replace(starts=right.starts)
+        _, proposals = LED(poor, estimates, n_chains, workers)
+        return state, proposals._replace(starts=right.starts)
 
     monkeypatch.setattr(emulated, "propose_by_emulator", led)
     return leads

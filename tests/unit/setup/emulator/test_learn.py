@@ -275,11 +275,10 @@ def test_mode_found_by_no_search_has_its_share_of_draws(complete):
     prior = complete.model.hyperprior
     wide = replace(complete.model, hyperprior=Wide(prior.names, prior.distributions))
     known = replace(complete, model=wide, design=design)
-    modes = known.find_modes_of(known.posterior)
-    assert len(modes) == 2
-    assert_array_equal(modes[0], first)
+    assert len(known.modes) == 2
+    assert_array_equal(known.modes[0], first)
     # Of the second hill only some points are compared: the best of these is its mode.
-    assert_allclose(modes[1], second, atol=1.5 * sd.max())
+    assert_allclose(known.modes[1], second, atol=1.5 * sd.max())
     draws = known.draw(known.posterior)
     share = np.mean(np.abs(draws[:, 0] - second[0]) < 6.0 * sd[0])
     assert share == pytest.approx(1.0 / 3.0, abs=0.12)
