@@ -92,7 +92,7 @@ def _choose_starts(
     missed = log_evidence - state.examined.posterior.log_evidence(theta)
     log_weights = np.minimum(missed, 0.0) / temperature
     weights = np.exp(log_weights - log_weights.max())
-    n_possible = np.count_nonzero(weights)
+    n_possible = int(np.count_nonzero(weights))
     chosen = state.rng.choice(
         len(theta), n_chains, replace=n_chains > n_possible, p=weights / weights.sum()
     )

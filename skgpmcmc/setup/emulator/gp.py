@@ -186,11 +186,14 @@ class Emulator:
         Parameters
         ----------
         theta : ndarray of shape (..., p)
+            Natural logs.
 
         Returns
         -------
         deviation : ndarray of shape (...)
+            The bound.
         gradient : ndarray of shape (..., p)
+            Its gradient in theta.
         """
         z, slopes = self.coordinates.at(theta)
         nearest = self._near_nodes(z)[0].argmin(axis=-1)

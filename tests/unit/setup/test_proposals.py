@@ -215,7 +215,7 @@ def test_few_chains_start_where_the_emulated_density_is_too_large():
 
 def test_chains_start_at_draws_if_no_point_was_evaluated(monkeypatch):
     monkeypatch.setattr(OfADensity, "evaluate_points", lambda *_: [])
-    state, proposals = propose_by_emulator(knowledge(5), EXACT, 50, None)
+    proposals = propose(knowledge(5), EXACT, 50)
     assert len(proposals.starts) == 50
     assert np.array(proposals.starts)[:, 0].max() > PEAK
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import integrate, stats
 
 from skgpmcmc.approximations import EP
@@ -221,6 +221,28 @@ def test_rows_of_a_batch_are_accepted_independently():
     moved = np.any(end.position != begin, axis=1)
     assert 0 < moved.sum() < 200
     assert np.all(probability[moved] > 0.0)
+
+
+class WithConstant(Skewed):
+    """The same density, times a constant that nobody knows."""
+
+    def value_and_gradient(self, theta):
+        value, gradient = super().value_and_gradient(theta)
+        return value + 800.0, gradient
+
+
+def test_candidates_are_accepted_by_ratios_of_the_density():
+    move = IndependenceMetropolis(MIXTURE, 1)
+    n_moved = 0
+    for seed in range(40):
+        (theta,) = TARGET.sample(np.random.default_rng(seed), 1)
+        ends = [
+            move.move(target, target.at(theta), np.random.default_rng(seed)).point.position
+            for target in (TARGET, WithConstant())
+        ]
+        assert_array_equal(*ends)
+        n_moved += not np.array_equal(ends[0], theta)
+    assert 5 < n_moved < 40
 
 
 # --- t mixture and jump ---------------------------------------------------------------------------

@@ -369,6 +369,57 @@ def test_many_hyperparameters_are_explored_by_chains(many_lengths):
     assert known.n_evaluations >= len(known.design) > len(visited)
 
 
+def test_batch_after_trajectories_has_a_share_of_the_design(many_lengths):
+    after = refined(many_lengths, most_rounds=1)
+    n_used = min(len(many_lengths.design), OPTIONS.most_points(4))
+    assert n_used // 4 > OPTIONS.batch(4)
+    assert len(after.held_out[-1].theta) == n_used // 4
+    assert len(after.choose_trial_points()[0]) <= 2 * OPTIONS.batch(4)
+
+
+def test_wide_points_are_where_the_emulator_may_be_too_low(many_lengths, complete):
+    """On a grid, they are where its density to a power below 1 is large."""
+    target = many_lengths.posterior
+    theta = many_lengths.draw(target)[:50]
+    wider = many_lengths.widen(target)
+    expected = (target.log_prob(theta) + target.deviation(theta)[0]) / OPTIONS.temperature(4)
+    assert_allclose(wider.log_prob(theta), expected, rtol=1e-6, atol=1e-3)
+    on_grid = complete.widen(complete.posterior)
+    assert on_grid.optimism == 0.0
+    assert on_grid.power == pytest.approx(1.0 / OPTIONS.temperature(2))
+
+
+def test_short_chains_begin_at_modes_that_the_warm_up_has_not_visited(many_lengths):
+    """The design has a second hill of points, far from all states of the trajectories."""
+    best, scale = many_lengths.design.best, many_lengths.scale
+    center = best.theta + 12.0 * scale
+    rng = np.random.default_rng(0)
+    second = []
+    for offset in [np.zeros(4), *rng.standard_normal((30, 4))]:
+        value = best.log_density - 0.5 * offset @ offset
+        changes = {"theta": center + scale * offset, "log_density": value, "log_evidence": value}
+        second.append(best._replace(gradient=-offset / scale, **changes))
+    known = many_lengths.with_points(second, 0)
+    hills = replace(many_lengths.posterior, low=np.full(4, -99.0), high=np.full(4, 99.0))
+
+    class Two:
+        """Both hills, equally high."""
+
+        def to_power(self, power):
+            return self
+
+        def value_and_gradient(self, theta):
+            z = (theta - center) / scale
+            first, slope = hills.value_and_gradient(theta)
+            other = best.log_density - 0.5 * (z**2).sum(axis=-1)
+            total = np.logaddexp(first, other)
+            share = np.exp(first - total)[..., None]
+            return total, share * slope - (1.0 - share) * z / scale
+
+    near = (np.abs(known.draw(Two()) - center) < 6.0 * scale).all(axis=1)
+    assert 0.1 < near.mean() < 0.9
+
+
 def test_emulator_that_stays_poor_is_given_up(many_lengths):
     known = many_lengths
     hopeless = refined(known, most_rounds=5, usable_acceptance=2.1)
