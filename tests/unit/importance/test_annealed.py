@@ -30,6 +30,7 @@ from ...helpers import (
     NO_THETA,
     THREE_THETA,
     THREE_Y,
+    finite_difference,
     given_model,
     in_one_test,
     make_model,
@@ -230,6 +231,8 @@ def test_tempered_density_equals_that_of_the_annealing_path(start):
     up, here, down = (tempered.derivatives(f + shift) for shift in (h, 0.0, -h))
     assert_allclose(here.second, (up.first - down.first) / (2 * h), atol=1e-6)
     assert_allclose(here.third, (up.second - down.second) / (2 * h), atol=1e-6)
+    slopes = finite_difference(lambda g: float(tempered.total(g)), f[:, 0])
+    assert_allclose(here.first[:, 0], slopes, rtol=1e-6, atol=1e-6)
     one = tempered.derivatives(f[:, 1])
     assert_allclose(one.first, here.first[:, 1])
     precision, slope = tempered.curvature(f[:, 1])
