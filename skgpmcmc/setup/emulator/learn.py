@@ -174,15 +174,14 @@ class EmulatorState:
         spread = choose_spread_out(draws / self.scale, modes / self.scale, size)
         return TMixture.of_draws(draws, np.concatenate([modes, draws[spread]]), self.scale)
 
-    def widen(self, target: EmulatedPosterior) -> EmulatedPosterior:
+    def raise_unknown(self, target: EmulatedPosterior) -> EmulatedPosterior:
         """Return a density that is large where pi* is, and where pi* may be too small.
 
-        On a grid, wider tails show what pi* lacks. With more hyper-parameters design points are far
-        from each other, and the emulator may be too low between them as well.
+        Where there is a grid it is pi* itself, whose wider tails show what pi* lacks. With more
+        hyper-parameters design points are far from each other, and the emulator may be too low
+        between them as well.
         """
-        if self.dim > MOST_ROTATED:
-            target = target.be_optimistic()
-        return target.to_power(1.0 / self.options.temperature(self.dim))
+        return target if self.dim <= MOST_ROTATED else target.be_optimistic()
 
     def make_grid(self, target: EmulatedPosterior, *, fine: bool = False) -> GridDensity:
         """Evaluate pi* on a grid."""
@@ -358,10 +357,11 @@ def _examine(
     Draws with ``fine=True`` come from the grid of the chains' proposals, if there is a grid. The
     function returns the new state, the result (None if no point has a density), and draws from pi*.
     """
-    wider = state.widen(target)
+    power = 1.0 / state.options.temperature(state.dim)
+    raised = state.raise_unknown(target)
     draws = state.draw(target, fine=fine)
     typical = draws[state.rng.choice(len(draws), size // 2, replace=False)]
-    wide = state.rng.permutation(state.draw(wider, fine=fine))[: 2 * size]
+    wide = state.rng.permutation(state.draw(raised, power, fine=fine))[: 2 * size]
     present = np.concatenate([state.design.theta, typical]) / state.scale
     wide = wide[choose_spread_out(wide / state.scale, present, size - len(typical))]
     points = state.evaluate_points(np.concatenate([typical, wide]), stage, workers)
@@ -370,7 +370,9 @@ def _examine(
     theta = np.array([point.theta for point in points])
     is_typical = (theta[:, None] == typical).all(axis=2).any(axis=1)
     log_evidence = np.array([point.log_evidence for point in points])
-    shares = _weigh_draws(target.log_prob(theta) - wider.log_prob(theta), is_typical)
+    log_density = target.log_prob(theta)
+    gain = raised.log_prob(theta) - log_density
+    shares = _weigh_draws((1.0 - power) * log_density - power * gain, is_typical)
     missed = log_evidence - target.log_evidence(theta)
     acceptance = independence_acceptance(missed, shares)
     error = weighted_sd(missed, shares)
