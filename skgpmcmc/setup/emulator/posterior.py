@@ -44,6 +44,9 @@ class EmulatedPosterior:
         Power to which the density is raised.
     optimism : float, default=0.0
         Standard deviations of the emulator that m has in addition.
+    ceiling : float, default=inf
+        Largest log density, before it is raised to a power. Between distant points an emulator may
+        have peaks that are higher than the best mode.
     """
 
     hyperprior: HyperPrior
@@ -54,6 +57,7 @@ class EmulatedPosterior:
     log_floor: float
     power: float = 1.0
     optimism: float = 0.0
+    ceiling: float = np.inf
 
     @classmethod
     def of(
@@ -126,6 +130,10 @@ class EmulatedPosterior:
         """Return the density raised to a power; powers below 1 give wider tails."""
         return replace(self, power=power * self.power)
 
+    def with_ceiling(self, theta: FloatArray) -> EmulatedPosterior:
+        """Return the density that is nowhere larger than at theta (p,)."""
+        return replace(self, ceiling=float(self.log_prob(theta)) / self.power)
+
     def be_optimistic(self) -> EmulatedPosterior:
         """Return the density with m larger by one standard deviation of the emulator.
 
@@ -165,7 +173,8 @@ class EmulatedPosterior:
         if self.optimism:
             m = m + self.optimism * self.deviation(theta)[0]
         log_lik = np.logaddexp(m, self.log_floor)
-        return np.asarray(self.power * (self.hyperprior.log_prob(theta) + log_lik))
+        log_density = self.hyperprior.log_prob(theta) + log_lik
+        return np.asarray(self.power * np.minimum(log_density, self.ceiling))
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Unnormalized log pi* at theta (..., p), shape (...), and its gradient, (..., p)."""
@@ -180,8 +189,10 @@ class EmulatedPosterior:
             m = m + self.optimism * deviation
             slope = slope + self.optimism * deviation_gradient
         log_lik = np.logaddexp(m, self.log_floor)
-        slope = slope * np.exp(m - log_lik)[..., None]
-        return self.power * (log_prior + log_lik), self.power * (prior_gradient + slope)
+        slope = prior_gradient + slope * np.exp(m - log_lik)[..., None]
+        log_density = log_prior + log_lik
+        slope = slope * (log_density <= self.ceiling)[..., None]
+        return self.power * np.minimum(log_density, self.ceiling), self.power * slope
 
 
 def scales_of_root(root: FloatArray) -> FloatArray:
