@@ -320,8 +320,8 @@ def test_emulated_likelihood_outside_the_box_is_that_of_the_edge():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"log_floor": -103.0}, {"power": 0.4}, {"power": 0.4, "optimism": 1.5}],
-    ids=["plain", "at the floor", "tempered", "optimistic"],
+    [{}, {"log_floor": -103.0}, {"power": 0.4}, {"power": 0.4, "optimism": 1.5}, {"power": 0.4, "ceiling": -107.0}],
+    ids=["plain", "at the floor", "tempered", "optimistic", "below a ceiling"],
 )
 def test_gradient_of_the_emulated_posterior_equals_finite_differences(changes):
     target = posterior(**changes)
@@ -341,6 +341,14 @@ def test_optimistic_posterior_is_larger_by_one_deviation_of_the_emulator():
     assert gain[-1] > 0.5 * target.emulator.sd  # outside the box of the design, too
     far = target.be_optimistic().log_prob(np.array([900.0, -900.0, 0.0]))
     assert far == target.log_prob(np.array([900.0, -900.0, 0.0])) or np.isfinite(far)
+
+
+def test_ceiling_bounds_the_emulated_posterior_before_its_power():
+    plain, theta = posterior(power=0.7), typical(200, seed=18)
+    capped = plain.with_ceiling(theta[0])
+    expected = np.minimum(plain.log_prob(theta), plain.log_prob(theta[0]))
+    assert_allclose(capped.log_prob(theta), expected, rtol=1e-12)
+    assert 20 < np.count_nonzero(expected < plain.log_prob(theta)) < 180
 
 
 def test_floor_bounds_the_emulated_likelihood():
