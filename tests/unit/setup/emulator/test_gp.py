@@ -320,7 +320,13 @@ def test_emulated_likelihood_outside_the_box_is_that_of_the_edge():
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"log_floor": -103.0}, {"power": 0.4}, {"power": 0.4, "optimism": 1.5}, {"power": 0.4, "ceiling": -107.0}],
+    [
+        {},
+        {"log_floor": -103.0},
+        {"power": 0.4},
+        {"power": 0.4, "optimism": 1.5},
+        {"power": 0.4, "ceiling": -107.0},
+    ],
     ids=["plain", "at the floor", "tempered", "optimistic", "below a ceiling"],
 )
 def test_gradient_of_the_emulated_posterior_equals_finite_differences(changes):
