@@ -17,7 +17,7 @@ class EmulatorOptions:
     # The search for modes, and the scale
     tolerance: float = 1e-4  # relative, of searches and sites: less than the errors of an emulator
     fewest_rows: int = 400  # rows from which searches begin with a subset, which costs far less
-    subset_divisor: int = 4  # one in so many rows for first searches, and values for length-scales
+    subset_divisor: int = 4  # of rows for first searches, values for length-scales, batches
     gradient_step: float = 0.25  # step between gradients for a scale: log density still quadratic
 
     # What is kept
