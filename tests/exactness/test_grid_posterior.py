@@ -317,9 +317,9 @@ def test_emulated_posterior_is_never_far_below_the_exact_one(
     rng = np.random.default_rng(seeded(offset))
     believed = []
 
-    def noted(known, estimates, n_chains):
+    def noted(known, estimates, n_chains, workers):
         believed.append(known.examined.posterior.with_correction(estimates.correction))
-        return propose_by_emulator(known, estimates, n_chains)
+        return propose_by_emulator(known, estimates, n_chains, workers)
 
     monkeypatch.setattr(emulated, "propose_by_emulator", noted)
     prepared(PseudoMarginal(), forty_points, EP(), rng)
@@ -467,9 +467,9 @@ def test_first_draws_after_burn_in_have_the_law_of_the_posterior(monkeypatch):
     starts = []
 
     def propose(*args):
-        proposed = propose_by_emulator(*args)
-        starts.extend(proposed.starts)
-        return proposed
+        state, proposals = propose_by_emulator(*args)
+        starts.extend(proposals.starts)
+        return state, proposals
 
     monkeypatch.setattr(emulated, "propose_by_emulator", propose)
     draws = run_chains(model, PseudoMarginal(), EP(), 1, n_chains=800, n_warmup=None)
