@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
@@ -29,6 +30,7 @@ class Normal:
 
     def __init__(self, power=1.0):
         self.power = power
+        self.ceilings = []
 
     def to_power(self, power):
         return Normal(power * self.power)
@@ -41,6 +43,7 @@ class Normal:
         return self.value_and_gradient(theta)[0]
 
     def with_ceiling(self, theta):
+        self.ceilings.append(theta)
         return self
 
     def log_evidence(self, theta):
@@ -205,6 +208,12 @@ def test_starts_of_chains_are_overdispersed(dim):
     # A hundred numbers or more: the standard error of the square is 0.35 of it at most.
     assert (starts**2).mean() == pytest.approx(OPTIONS.temperature(dim), rel=0.5)
     assert (starts**2).mean() > 1.05
+
+
+def test_density_of_candidates_is_bounded_by_that_at_the_best_point():
+    known = knowledge(5)
+    propose(known, EXACT, 4)
+    assert_array_equal(known.examined.posterior.ceilings, [known.design.best.theta])
 
 
 def test_few_chains_start_where_the_emulated_density_is_too_large():

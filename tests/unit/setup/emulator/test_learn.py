@@ -387,6 +387,17 @@ def test_wide_points_are_where_the_emulator_may_be_too_low(many_lengths, complet
     assert complete.raise_unknown(complete.posterior) is complete.posterior
 
 
+def test_wide_points_are_weighed_by_the_density_of_their_draws(many_lengths):
+    held_out = refined(many_lengths, most_rounds=1).held_out[-1]
+    target, theta = held_out.posterior, held_out.theta
+    wide = theta[len(theta) // 2 :]
+    drawn_by = many_lengths.raise_unknown(target).to_power(1.0 / OPTIONS.temperature(4))
+    log_weights = target.log_prob(wide) - drawn_by.log_prob(wide)
+    w = np.exp(log_weights - log_weights.max())
+    assert_allclose(held_out.shares[len(theta) // 2 :], w * w.sum() / (w**2).sum(), rtol=1e-6)
+    assert_array_equal(held_out.shares[: len(theta) // 2], 1.0)
+
+
 def test_short_chains_begin_at_modes_that_the_warm_up_has_not_visited(many_lengths):
     """The design has a second hill of points, far from all states of the trajectories."""
     best, scale = many_lengths.design.best, many_lengths.scale
