@@ -24,7 +24,7 @@ from skgpmcmc.setup.emulator.learn import (
 from skgpmcmc.setup.emulator.options import EmulatorOptions
 from skgpmcmc.setup.emulator.posterior import EmulatedPosterior
 from skgpmcmc.setup.emulator.search import find_modes
-from skgpmcmc.transitions.surrogate import independence_acceptance
+from skgpmcmc.transitions.surrogate import TMixture, independence_acceptance
 
 from ....helpers import CutShort, in_one_test, make_model, seeded, toy_classes, z_score
 
@@ -396,6 +396,22 @@ def test_wide_points_are_weighed_by_the_density_of_their_draws(many_lengths):
     w = np.exp(log_weights - log_weights.max())
     assert_allclose(held_out.shares[len(theta) // 2 :], w * w.sum() / (w**2).sum(), rtol=1e-6)
     assert_array_equal(held_out.shares[: len(theta) // 2], 1.0)
+
+
+def test_candidates_follow_a_bent_density(many_lengths):
+    """One t distribution for the mode has much of its mass beside the bend."""
+    rng = np.random.default_rng(4)
+    z = rng.standard_normal((512, 4))
+    z[:, 0] *= 2.0
+    z[:, 1] = z[:, 0] ** 2 + 0.2 * z[:, 1]
+    draws = many_lengths.design.best.theta + many_lengths.scale * z
+    bent = many_lengths.fit_mixture(draws, many_lengths.posterior)
+    modes = many_lengths.design.modes(
+        many_lengths.scale, many_lengths.posterior.log_prob, many_lengths.options
+    )
+    straight = TMixture.of_draws(draws, modes, many_lengths.scale)
+    assert len(bent.means) == len(modes) + 512 // 20
+    assert bent.log_prob(draws).mean() > straight.log_prob(draws).mean() + 0.5
 
 
 def test_short_chains_begin_at_modes_that_the_warm_up_has_not_visited(many_lengths):
