@@ -249,9 +249,9 @@ class OneLatentFunction(BaseBayesianGP):
         -------
         pandas.DataFrame, or PosteriorSummary if pandas is not installed
             A row per hyper-parameter, named as in `hyperparameter_names_` (with the class, if there
-            is a model of each class against the rest). Columns: "mean", "sd", "5%", "95%" (natural
-            scale), "r_hat", "ess_bulk" and "ess_tail". A notebook marks what has not reached
-            `max_rhat` or `target_ess`.
+            is a model of each class against the rest). Columns: "mean", "sd", "5%", "median", "95%"
+            (natural scale), "r_hat", "ess_bulk" and "ess_tail". The mean of a scale may be far
+            above its median. A notebook marks what has not reached `max_rhat` or `target_ess`.
         """
         check_is_fitted(self)
         return _to_frame(self._summarize(""))

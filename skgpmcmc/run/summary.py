@@ -13,12 +13,13 @@ from .._typing import FloatArray
 from .convergence import ConvergenceGoal, summarize_convergence
 
 #: Probabilities of the quantiles.
-_PROBABILITIES = (0.05, 0.95)
+_PROBABILITIES = (0.05, 0.5, 0.95)
 #: Columns of the table, with the format of their numbers.
 _COLUMNS = {
     "mean": ".3g",
     "sd": ".3g",
     "5%": ".3g",
+    "median": ".3g",
     "95%": ".3g",
     "r_hat": ".3f",
     "ess_bulk": ".0f",
@@ -35,7 +36,8 @@ class PosteriorSummary(TableRepr):
     names : list of str
         One per row.
     columns : dict of str to ndarray of shape (n_rows,)
-        "mean", "sd", "5%", "95%": moments and quantiles of the draws, on the natural scale.
+        "mean", "sd", "5%", "median", "95%": moments and quantiles of the draws, on the natural
+        scale.
         "r_hat", "ess_bulk", "ess_tail": convergence of the draws, as in `Diagnostics`.
     goal : ConvergenceGoal
         Goal of the fit. A notebook marks the numbers that are short of it.
@@ -72,12 +74,13 @@ class PosteriorSummary(TableRepr):
         with np.errstate(over="ignore"):
             values = np.where(positive, np.exp(np.where(positive, draws, 0.0)), draws) * unit
         values = values.reshape(draws.shape[0] * draws.shape[1], len(names))
-        low, high = np.quantile(values, _PROBABILITIES, axis=0)
+        low, median, high = np.quantile(values, _PROBABILITIES, axis=0)
         found = summarize_convergence(draws)
         columns = {
             "mean": values.mean(axis=0),
             "sd": values.std(axis=0),
             "5%": low,
+            "median": median,
             "95%": high,
             "r_hat": found.r_hat,
             "ess_bulk": found.ess_bulk,

@@ -61,7 +61,7 @@ def propose_by_emulator(
         main: dict[str, Proposal] = {"rotation": Rotation(grid.temper(1.0 / lifted))}
         starts = grid.temper(temperature).sample(state.rng, n_chains)
     else:
-        target = target.with_ceiling(state.design.best.theta)
+        target = target.with_ceiling(state.design.best)
         mixture = state.fit_mixture(state.draw(target, lifted), target)
         independence = IndependenceMetropolis(mixture, options.n_pooled)
         main = {"surrogate": SurrogateProposal(target.to_power(lifted), independence)}

@@ -52,7 +52,8 @@ def test_summary_is_on_the_natural_scale_with_noise_in_units_of_y(regressor):
     values = np.exp(regressor.theta_samples_).reshape(-1, 4) * [1.0, 1.0, 1.0, Y.std(ddof=0)]
     assert_allclose(frame["mean"], values.mean(axis=0))
     assert_allclose(frame["sd"], values.std(axis=0))
-    assert_allclose(frame[["5%", "95%"]].T, np.quantile(values, [0.05, 0.95], axis=0))
+    quantiles = np.quantile(values, [0.05, 0.5, 0.95], axis=0)
+    assert_allclose(frame[["5%", "median", "95%"]].T, quantiles)
     assert 1.0 < frame.loc["noise_scale", "mean"] < 20.0
     for name in ("r_hat", "ess_bulk", "ess_tail"):
         assert_array_equal(frame[name], getattr(regressor.diagnostics_, name))
@@ -115,6 +116,6 @@ def test_summary_without_pandas_prints_the_same_table(regressor, monkeypatch):
 def test_summary_has_no_rows_of_fixed_hyper_parameters():
     kernel = ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
     model = BayesianGPClassifier(kernel, **SHORT).fit(X, np.arange(24) % 2)
-    assert model.summary().shape == (0, 7)
+    assert model.summary().shape == (0, 8)
     assert "ess_tail" in str(model.summary())
     assert model.summary()._repr_html_().count("<tr>") == 1

@@ -16,7 +16,7 @@ from ...model.hyperpriors import HyperPrior
 from ...model.joint import LatentGP
 from ...numerics.quadratic import Quadratic
 from ...transitions.surrogate import CheapPoint
-from .design import Design
+from .design import Design, DesignPoint
 from .gp import Emulator, find_flattening
 from .options import EmulatorOptions
 
@@ -130,9 +130,10 @@ class EmulatedPosterior:
         """Return the density raised to a power; powers below 1 give wider tails."""
         return replace(self, power=power * self.power)
 
-    def with_ceiling(self, theta: FloatArray) -> EmulatedPosterior:
-        """Return the density that is nowhere larger than at theta (p,)."""
-        return replace(self, ceiling=float(self.log_prob(theta)) / self.power)
+    def with_ceiling(self, best: DesignPoint) -> EmulatedPosterior:
+        """Return the density that is nowhere larger than the corrected one that `best` has."""
+        ceiling = best.log_density + float(self.correction.value(best.theta))
+        return replace(self, ceiling=ceiling)
 
     def be_optimistic(self) -> EmulatedPosterior:
         """Return the density with m larger by one standard deviation of the emulator.
