@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.callback import CallbackSupportMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -31,7 +30,7 @@ from ..model.names import element_names
 from ..model.observations import Observations
 from ..model.parts import label_elements
 from ..parallel.threads import one_thread
-from ..parallel.workers import LostWorkersError
+from ..parallel.workers import LostWorkersError, count_workers
 from ..prediction.densities import find_density_arrays
 from ..prediction.predictor import Predictor
 from ..prediction.strategy import (
@@ -287,7 +286,7 @@ class BaseBayesianGP(
         n = model.n_inputs
         n_functions = model.likelihood.n_functions
         n_chains = len(models) * self.n_chains
-        n_workers = min(effective_n_jobs(self.n_jobs), n_chains)
+        n_workers = min(count_workers(self.n_jobs), n_chains)
         # Warm-up and rounds hold draws one after the other; a checkpoint has them once more.
         n_copies = _COPIES_OF_DRAWS + (self.checkpoint is not None)
         n_draws = estimate_n_draws(self.n_draws, stop, self.n_chains)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import chain, pairwise
@@ -29,6 +30,35 @@ _LOSS_ERRORS = {
     "WorkerCrashedError",
     "ActorDiedError",
 }
+
+
+def make_pool(n_jobs: int | None) -> Any:
+    """Return a pool of joblib's workers, which takes calls and returns their results.
+
+    A fit in a task of dask, as a search makes many, stays in its task unless it asks for more than
+    one worker. The default of joblib's backend is to send its calls to all workers of the cluster.
+    These have fits of their own, and the messages took as long as the fits.
+    """
+    if _stays_in_task(n_jobs):
+        return joblib.Parallel(n_jobs=1, backend="sequential")
+    return joblib.Parallel(n_jobs=n_jobs)
+
+
+def count_workers(n_jobs: int | None) -> int:
+    """Return the number of workers of a pool."""
+    return 1 if _stays_in_task(n_jobs) else int(joblib.effective_n_jobs(n_jobs))
+
+
+def _stays_in_task(n_jobs: int | None) -> bool:
+    """Whether this code runs in a task of dask, and asks for no other worker."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None or n_jobs not in (None, 1):
+        return False
+    try:
+        distributed.get_worker()
+    except ValueError:
+        return False
+    return True
 
 
 class LostWorkersError(RuntimeError):
@@ -74,7 +104,7 @@ class Workers(ExitStack):
         self._pool: Any = None
 
     def __enter__(self) -> Self:
-        self._pool = self.enter_context(joblib.Parallel(n_jobs=self._n_jobs))
+        self._pool = self.enter_context(make_pool(self._n_jobs))
         return self
 
     def run(
@@ -110,7 +140,7 @@ class Workers(ExitStack):
             return self._journal.fill_in(self._compute(missing) if missing else [])
         if run_together is None or not calls:
             return self._compute(calls)
-        n_workers = min(joblib.effective_n_jobs(self._n_jobs), len(calls))
+        n_workers = min(count_workers(self._n_jobs), len(calls))
         n = n_workers * -(-len(calls) // (n_workers * _MOST_CHAINS_PER_CALL))
         ends = [len(calls) * i // n for i in range(n + 1)]
         jobs = [arguments for _, arguments, _ in calls]

@@ -26,6 +26,7 @@ from ..likelihoods.gaussian import Gaussian
 from ..model.covariance import Covariance, CrossCovariance
 from ..model.prior import Conditional
 from ..parallel.threads import one_thread
+from ..parallel.workers import make_pool
 from .cache import FactorCache
 from .covariance import compute_transposed_root, latent_covariance
 from .draws import WeightedDraws
@@ -327,7 +328,7 @@ class Predictor(WeightedDraws):
             at_theta[i : i + GROUPS_PER_TASK] for i in range(0, len(at_theta), GROUPS_PER_TASK)
         ]
         with ignore_overflow():
-            by_task = joblib.Parallel(n_jobs=n_jobs)(
+            by_task = make_pool(n_jobs)(
                 joblib.delayed(_summarize)(
                     [self.group(members) for members in task],
                     self.strategy,

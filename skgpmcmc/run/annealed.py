@@ -30,6 +30,7 @@ from ..importance.density import Density
 from ..importance.gaussian import importance_gaussian
 from ..model.joint import LatentGP
 from ..parallel.threads import one_thread
+from ..parallel.workers import make_pool
 from ..transitions.annealed import RiemannianKernel, TrajectoryKernel
 from ..transitions.hmc import Trajectory
 from ..transitions.riemannian import RiemannianTrajectory
@@ -133,7 +134,7 @@ class AnnealedImportance(Configuration):
         # The tasks do not depend on the number of workers, so that neither do the random numbers.
         n_tasks = -(-self.n_particles // _DRAWS_TOGETHER)
         sizes = [len(part) for part in np.array_split(np.arange(self.n_particles), n_tasks)]
-        parts = joblib.Parallel(n_jobs=n_jobs)(
+        parts = make_pool(n_jobs)(
             joblib.delayed(_run_on_one_thread)(run, size, own)
             for size, own in zip(sizes, rng.spawn(n_tasks), strict=True)
         )

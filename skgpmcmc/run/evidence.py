@@ -22,6 +22,7 @@ from ..model.hyperpriors import LOG_SCALE_LIMIT, REAL_LIMIT, HyperPrior
 from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
 from ..parallel.threads import one_thread
+from ..parallel.workers import make_pool
 from ..setup.request import N_IMPORTANCE
 from ..transitions.metropolis import MarginalMetropolis, MetropolisHastings, RandomWalk
 from ..transitions.pseudo_marginal import PseudoMarginalMetropolis
@@ -119,7 +120,7 @@ def integrated_evidence(
         target = estimator
     else:
         target = PseudoMarginalMetropolis(EP(), still, N_IMPORTANCE, _DEFENSIVE_SHARE)
-    log_targets = joblib.Parallel(n_jobs=n_jobs)(
+    log_targets = make_pool(n_jobs)(
         joblib.delayed(_log_targets)(target, model, some, own)
         for some, own in zip(tasks, rng.spawn(len(tasks)), strict=True)
     )

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-import joblib
 import numpy as np
 
 from .._typing import FloatArray
@@ -18,6 +17,7 @@ from ..chain.segment import count_work
 from ..chain.time_limit import TimeLimit
 from ..model.joint import LatentGP
 from ..numerics.linalg import NotPositiveDefiniteError
+from ..parallel.workers import count_workers
 from .convergence import ConvergenceGoal, summarize_convergence
 
 #: Factorizations that take about as long as an iteration of a chain without an approximation.
@@ -85,7 +85,7 @@ def plan_work(
     n_set_up_evaluations : float, default=0.0
         Evaluations of the marginal likelihood, with gradient, in the set-up of one model.
     """
-    n_workers = min(joblib.effective_n_jobs(n_jobs), len(models) * n_chains)
+    n_workers = min(count_workers(n_jobs), len(models) * n_chains)
     n_per_model = n_iterations + ITERATIONS_PER_EVALUATION * n_set_up_evaluations
     return WorkPlan(models[0].n_inputs, len(models) * n_per_model, n_workers)
 

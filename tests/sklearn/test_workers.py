@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV
 
 from skgpmcmc import BayesianGPClassifier
 from skgpmcmc.likelihoods import Probit
-from skgpmcmc.parallel.workers import LostWorkersError, Workers
+from skgpmcmc.parallel.workers import LostWorkersError, Workers, count_workers, make_pool
 from skgpmcmc.samplers import PseudoMarginal
 
 from ..helpers import short_chains
@@ -181,6 +181,26 @@ def test_search_on_a_dask_cluster_has_the_same_scores(cluster):
         together = search.fit(X, y).cv_results_["mean_test_score"]
     assert_array_equal(together, alone)
     assert np.isfinite(alone).all()
+
+
+def find_processes(n_jobs):
+    """Number of workers that a fit would use here, this process, and those that make its calls."""
+    calls = make_pool(n_jobs)(joblib.delayed(os.getpid)() for _ in range(3))
+    return count_workers(n_jobs), os.getpid(), set(calls)
+
+
+@pytest.mark.statistical
+def test_fit_in_a_task_of_dask_stays_there_unless_it_asks_for_workers(cluster):
+    with joblib.parallel_config(backend="dask"):
+        outside, own, processes = find_processes(None)
+        assert outside == 2
+        assert own not in processes
+        for n_jobs, wanted in ((None, 1), (1, 1), (2, 2)):
+            (inside, own, processes), _ = joblib.Parallel()(
+                joblib.delayed(find_processes)(n_jobs) for _ in range(2)
+            )
+            assert inside == wanted
+            assert (processes == {own}) == (wanted == 1)
 
 
 @pytest.mark.statistical

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
