@@ -289,7 +289,7 @@ class BaseBayesianGP(
         n_workers = min(count_workers(self.n_jobs), n_chains)
         # Warm-up and rounds hold draws one after the other; a checkpoint has them once more.
         n_copies = _COPIES_OF_DRAWS + (self.checkpoint is not None)
-        n_draws = estimate_n_draws(self.n_draws, stop, self.n_chains)
+        n_draws = estimate_n_draws(self.n_draws, stop, self.n_chains, len(model.start))
         n_held = max(n_copies * n_draws, sampler.n_warmup(n_warmup)) + (n_importance or 0)
         rank = None if sampler.n_roots is None else model.find_small_rank()
         n_matrices = sampler.n_matrices if rank is None else sampler.n_roots

@@ -120,8 +120,9 @@ def sample_chains(
     monitor = monitor or Monitor()
     n_discarded = sampler.n_warmup(n_warmup)
     settings = ChainSettings(sampler, approximation, n_chains, n_importance, n_discarded, cheap)
-    n_iterations = n_chains * (n_discarded + estimate_n_draws(n_draws, stop, n_chains))
-    n_evaluations = sampler.n_set_up_evaluations(len(models[0].start))
+    dim = len(models[0].start)
+    n_iterations = n_chains * (n_discarded + estimate_n_draws(n_draws, stop, n_chains, dim))
+    n_evaluations = sampler.n_set_up_evaluations(dim)
     plan = plan_work(models, n_iterations, n_chains, n_jobs, n_evaluations)
     if plan.n_rows > _ROWS_TIMED_FIRST:
         in_use = approximation if sampler.approximates or sampler.integrates_f else None
@@ -231,7 +232,8 @@ def _sample_more(
     begin_computing = begin  # later, if the first rounds come from a journal
     interrupted = False
     running = [_RunningChains(own, own.chains) for own in run.models]
-    n_expected = estimate_n_draws(n_draws, stop, len(running[0].chains))
+    dim = len(run.models[0].model.start)
+    n_guessed = estimate_n_draws(n_draws, stop, len(running[0].chains), dim)
     try:
         for _ in range(n_rounds(n_draws - run.n_draws)):
             monitor.begin_round()
@@ -244,7 +246,9 @@ def _sample_more(
             seconds: float | None = None  # for one draw of every chain
             if n_computed:
                 seconds = (now - begin_computing) / n_computed
-                left = max(n_expected - end, 0) * seconds
+                n_missing = max(one.n_missing for one in running)
+                n_left = n_missing if np.isfinite(n_missing) else max(n_guessed - end, 0)
+                left = min(n_left, n_draws - end) * seconds
                 monitor.report_effort(Effort(plan, left, "the draws so far"))
             else:
                 begin_computing = now

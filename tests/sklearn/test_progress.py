@@ -10,9 +10,11 @@ from sklearn.datasets import make_moons
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from skgpmcmc import BayesianGPClassifier, BayesianGPRegressor
+from skgpmcmc.approximations import EP
 from skgpmcmc.chain import time_limit
 from skgpmcmc.chain.executor import ITERATIONS_PER_EVALUATION
 from skgpmcmc.run import chains, progress, set_ups
+from skgpmcmc.run.convergence import ConvergenceGoal
 from skgpmcmc.run.progress import WorkPlan
 from skgpmcmc.samplers import PseudoMarginal
 
@@ -313,6 +315,42 @@ def test_target_ess_shortens_the_expected_duration(monkeypatch):
 
     with pytest.warns(UserWarning, match="This fit will be long"):
         assert first(target_ess=200.0) < 0.1 * first(target_ess=None)
+
+
+def test_more_hyper_parameters_are_expected_to_take_more_draws():
+    goal = ConvergenceGoal(max_rhat=1.01, target_ess=400.0)
+    expected = [progress.estimate_n_draws(2000, goal, 4, dim) for dim in (0, 1, 4, 36)]
+    assert expected == [125, 125, 225, 625]
+    assert progress.estimate_n_draws(100, goal, 4, 4) == 100
+
+
+class Efforts(progress.Monitor):
+    """The seconds that are left after each round, in units of one draw of every chain."""
+
+    def __init__(self):
+        super().__init__()
+        self.seconds, self.draws = np.nan, []
+
+    def report_effort(self, left):
+        self.seconds = left.seconds
+
+    def report_draws(self, progress):
+        self.draws.append(self.seconds / progress.seconds)
+
+
+@pytest.mark.parametrize(("missing", "wanted"), [(0.5, 5.0), (30.0, 40.0), (np.inf, 3.0)])
+def test_time_left_follows_the_draws_that_the_goal_still_takes(missing, wanted, monkeypatch):
+    """It is that of the most draws at most, and of those guessed where the draws do not tell."""
+    monkeypatch.setattr(ConvergenceGoal, "estimate_missing", lambda goal, draws: missing)
+    monkeypatch.setattr(chains, "estimate_n_draws", lambda *_: 13)
+    efforts = Efforts()
+    goal = ConvergenceGoal(max_rhat=1.01, target_ess=400.0)
+    chains.sample_chains(
+        [make_model(*moons())], PseudoMarginal(moves="random_walk"), EP(), n_importance=2,
+        n_chains=1, n_warmup=0, n_draws=50, stop=goal, seed=np.random.SeedSequence(0),
+        monitor=efforts,
+    )  # fmt: skip
+    assert efforts.draws[0] == pytest.approx(wanted)
 
 
 def test_progress_in_a_terminal_is_one_line(capsys, monkeypatch):
