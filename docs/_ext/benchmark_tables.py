@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from docutils import nodes
 from fit_tables import concurrency, memory, step_many, tuned_svm
+from many_rows_tables import clusters, many_rows, spatial
 from paper_tables import annealed_noise, comparative, fast_approximations, rmhmc
 from recipe_tables import recipe_laplace, recipe_peers
 from rst_tables import FEWEST_EFFECTIVE, decimals, list_table, provenance, two
@@ -902,53 +903,6 @@ def _recipes(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
     return list_table("", head, rows)
 
 
-def _many_rows(documents: Sequence[dict[str, Any]], part: str) -> list[str]:
-    """Ranks of kernels, fits of many rows, and the same rows with and without the matrix."""
-    (document,) = documents
-    results = document["results"]
-    rows: list[list[str]] = []
-    if part == "ranks":
-        numbers = sorted({int(name.split(", ")[3]) for name in results["ranks"]})
-        for name in dict.fromkeys(name.rpartition(", ")[0] for name in results["ranks"]):
-            kernel, length, d = name.split(", ")
-            found = [results["ranks"].get(f"{name}, {n}") for n in numbers]
-            rows.append([kernel, length, d, *map(_rank_and_seconds, found)])
-        head = ["kernel", "length-scale", "features", *(f"n = {n}" for n in numbers)]
-        return list_table("", head, rows)
-    if part == "fits":
-        for name, own in results.get("fits", {}).items():
-            minutes = decimals(own["seconds"] / 60.0, 1)
-            gibibytes = decimals(own["memory"] / 1024.0, 1)
-            measures = [decimals(own["evaluations"], 0), decimals(own["ess"], 0)]
-            end = [decimals(own["r_hat"], 3), "yes" if own["inside"] else "no"]
-            rows.append([*name.split(", "), str(own["rank"]), minutes, gibibytes, *measures, *end])
-        head = ["targets", "n", "rank", "minutes", "GiB", "evaluations", "least effective draws"]
-        head += ["R-hat", "truth inside"]
-        return [*list_table("", head, rows), *provenance(document)]
-    if part == "inducing":
-        for name, own in results.get("inducing", {}).items():
-            largest = max(own.get("divergence", [0.0]))
-            rows.append([name, decimals(own["log_loss"], 4), two(largest), two(own["seconds"])])
-        head = ["inducing inputs", "log loss", "largest divergence of a marginal", "seconds"]
-        return list_table("", head, rows)
-    for kind, own in results.get("compared", {}).items():
-        gap, error = own["difference_of_evidence"], own["error_of_evidence"]
-        largest = np.abs(own["difference_of_quantiles"]).max()
-        rows.append([kind, two(np.abs(own["z_means"]).max()), two(largest), two(gap), two(error)])
-    head = ["targets", "largest z of a mean", "largest difference of a quantile"]
-    head += ["difference of log evidence", "its Monte Carlo error"]
-    return list_table("", head, rows)
-
-
-def _rank_and_seconds(found: dict[str, Any] | None) -> str:
-    """A rank, and the seconds of a root with this many columns."""
-    if found is None:
-        return ""
-    if found["rank"] is None:
-        return "large"
-    return f"{found['rank']} ({two(found['seconds'])} s)"
-
-
 #: Which function makes the tables of a benchmark whose name starts so.
 _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "sampling_": _sampling,
@@ -978,7 +932,9 @@ _BY_NAME: dict[str, Callable[[Sequence[dict[str, Any]], str], list[str]]] = {
     "default_kernel": _default_kernel,
     "public_record": _public_record,
     "recipes": _recipes,
-    "many_rows": _many_rows,
+    "many_rows": many_rows,
+    "spatial": spatial,
+    "clusters": clusters,
     "recipe_peers": recipe_peers,
     "recipe_laplace": recipe_laplace,
     "default": default_fits,
