@@ -200,7 +200,8 @@ def test_fit_in_a_task_of_dask_stays_there_unless_it_asks_for_workers(cluster):
                 joblib.delayed(find_processes)(n_jobs) for _ in range(2)
             )
             assert inside == wanted
-            assert (processes == {own}) == (wanted == 1)
+            # Of calls to all workers this one may happen to make all.
+            assert wanted == 2 or processes == {own}
 
 
 @pytest.mark.statistical
