@@ -59,7 +59,7 @@ SETTINGS: dict[str, Any] = {"n_chains": 2, "n_draws": 25, "target_ess": None}
 def start_cluster() -> Iterator[tuple[LocalCluster, Client]]:
     """Start two workers on this machine, of one thread each.
 
-    Many workers may be lost with the same work, as that is not at fault.
+    The same work may lose many workers before dask gives up, since the work is not at fault.
     """
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 100}),

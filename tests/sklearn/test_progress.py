@@ -340,7 +340,7 @@ class Efforts(progress.Monitor):
 
 @pytest.mark.parametrize(("missing", "wanted"), [(0.5, 5.0), (30.0, 40.0), (np.inf, 3.0)])
 def test_time_left_follows_the_draws_that_the_goal_still_takes(missing, wanted, monkeypatch):
-    """It is that of the most draws at most, and of those guessed where the draws do not tell."""
+    """It ends with the most draws, and is the first guess while the draws say nothing."""
     monkeypatch.setattr(ConvergenceGoal, "estimate_missing", lambda goal, draws: missing)
     monkeypatch.setattr(chains, "estimate_n_draws", lambda *_: 13)
     efforts = Efforts()
